@@ -1,0 +1,80 @@
+# Everything runs in .venv, which is made on first use; later runs need no network.
+PYTHON ?= python3
+JOBS ?= 2
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# One torch thread a worker: JOBS workers already fill the cores.
+PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(CURDIR)/$(BIN)/python -m pytest -n $(JOBS)
+
+.PHONY: help demo test test-all bench lint wheel lock clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# pip runs without build isolation: the pinned hatchling of .venv builds, and a changed
+# pyproject.toml with the same dependencies needs no network either.
+$(STAMP): pyproject.toml constraints.txt
+	$(check-python)
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -qq -c constraints.txt hatchling editables
+	$(BIN)/python -m pip install -qq -c constraints.txt --no-build-isolation -e '.[dev,bench]'
+	@touch $@
+
+demo: $(STAMP) ## train two networks on the copying problem and see which one remembers
+	$(BIN)/engram demo
+
+test: $(STAMP) ## the fast tier of tests, under 8 minutes on two cores
+	$(PYTEST) -m "not slow"
+
+test-all: $(STAMP) ## every test
+	$(PYTEST)
+
+bench: $(STAMP) ## time the layers against torch.nn, peers and the arithmetic floor
+	$(BIN)/engram bench layers
+
+lint: $(STAMP) ## ruff, mypy --strict and the arrow of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+# The tests run from a copy that has no src/ beside it, so only the wheel can be imported.
+WHEEL_TEST := build/wheel-test
+wheel: $(STAMP) ## build the wheel, install it into an empty environment, test it there
+	rm -rf dist .venv-wheel $(WHEEL_TEST)
+	$(BIN)/python -m build --wheel --no-isolation
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip install -qq -c constraints.txt "$$(ls dist/*.whl)[test]"
+	mkdir -p $(WHEEL_TEST)
+	cp -r tests pyproject.toml constraints.txt CITATION.cff $(wildcard README.md docs) $(WHEEL_TEST)
+	cd $(WHEEL_TEST) && $(CURDIR)/.venv-wheel/bin/python -c \
+	  "import engram; assert 'site-packages' in engram.__file__, engram.__file__"
+	cd $(WHEEL_TEST) && $(subst $(BIN),.venv-wheel/bin,$(PYTEST)) -m "not slow"
+
+lock: ## make constraints.txt anew: the newest versions that go with torch 2.13.0
+	$(check-python)
+	rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
+	echo 'torch==2.13.0' > .venv-lock/torch.txt
+	.venv-lock/bin/python -m pip install -qq -c .venv-lock/torch.txt -e '.[dev,bench]'
+	{ sed '/^[^#]/,$$d' constraints.txt; \
+	  .venv-lock/bin/python -m pip freeze --all --exclude pip --exclude-editable \
+	    | sed 's/^\(torch==[0-9.]*\)+.*/\1/'; } > .venv-lock/lock.txt
+	mv .venv-lock/lock.txt constraints.txt && rm -rf .venv-lock
+
+clean: ## remove everything that was made here, runs/ excepted
+	rm -rf .venv .venv-wheel .venv-lock build dist .pytest_cache .mypy_cache .ruff_cache \
+	  .import_linter_cache .hypothesis
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
+
+define check-python
+@command -v $(PYTHON) >/dev/null || { \
+  echo "engram needs Python 3.11 or newer; '$(PYTHON)' was not found." \
+    "Install it, or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  echo "engram needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
+    "Install a newer one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+endef

@@ -1,0 +1,60 @@
+"""The exceptions of engram: each message gives the rule, what was expected, what came, and how to mend it.
+
+Every class is an :class:`EngramError` and also the built-in class that ``torch.nn`` raises in the same place, so
+that code written for ``torch.nn`` keeps catching what it caught.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class EngramError(Exception):
+    """Anything engram refuses. ``except EngramError`` catches all of them."""
+
+
+class ShapeError(EngramError, ValueError, RuntimeError):
+    """A tensor has the wrong rank or size (torch raises ValueError for the one, RuntimeError for the other)."""
+
+
+class DTypeError(EngramError, TypeError, ValueError):
+    """A value has the wrong type or dtype, or a tensor lives on the wrong device."""
+
+
+class OptionError(EngramError, ValueError):
+    """An argument of a constructor or a command is outside its range."""
+
+
+class NonFiniteError(EngramError, ValueError):
+    """A tensor holds NaN or infinity where the caller asked for that to be checked."""
+
+
+class ManifoldError(EngramError, ValueError):
+    """A matrix was assigned that does not keep the promise of its map."""
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> OptionError:
+    """The error for a name outside a fixed list: it lists the known names and the nearest one.
+
+    >>> str(unknown("activation", "tahn", ["relu", "tanh"]))
+    "unknown activation 'tahn': expected one of relu, tanh. Did you mean 'tanh'?"
+    """
+    names = sorted(known)
+    nearest = get_close_matches(str(name).lower(), names, n=1, cutoff=0.4)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return OptionError(f"unknown {kind} {name!r}: expected one of {', '.join(names)}.{hint}")
+
+
+def check_choice(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return ``name`` if it is among ``known``, else raise :func:`unknown`."""
+    if name not in known:
+        raise unknown(kind, name, known)
+    return name
+
+
+def check_size(name: str, value: object, least: int = 1) -> int:
+    """Return ``value`` if it is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise DTypeError(f"{name} must be a whole number (int), got {value!r} of type {type(value).__name__}")
+    if value < least:
+        raise OptionError(f"{name} must be at least {least}, got {value}")
+    return value

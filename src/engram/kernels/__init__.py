@@ -1,0 +1,27 @@
+"""The time loops: one plain reference per recurrence, and fast ones with hand-derived gradients.
+
+Which loop runs is said by :func:`status` and chosen with :func:`use`; memory kept between calls is given back by
+:func:`free_workspaces`.
+"""
+
+from engram.kernels._activations import ACTIVATIONS, activate, check_activation_dtype
+from engram.kernels._additive import additive
+from engram.kernels._choice import KERNELS, chosen, status, use
+from engram.kernels._reference import State, additive_reference, map_state, scan
+from engram.kernels._workspace import free_workspaces
+
+__all__ = [
+    "ACTIVATIONS",
+    "KERNELS",
+    "State",
+    "activate",
+    "additive",
+    "additive_reference",
+    "check_activation_dtype",
+    "chosen",
+    "free_workspaces",
+    "map_state",
+    "scan",
+    "status",
+    "use",
+]

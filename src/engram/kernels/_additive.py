@@ -1,0 +1,184 @@
+"""The additive recurrence as one custom operator with hand-derived gradients.
+
+    h_t = act(z_t),   z_t = W_hh h_{t-1} + W_ih x_t + b
+
+    dL/dz_t = act'(z_t) (dL/dh_t + W_hh^* dL/dz_{t+1})
+    dL/dW_hh = sum_t dL/dz_t h_{t-1}^*,   dL/dW_ih = sum_t dL/dz_t x_t^*,   dL/db = sum_t dL/dz_t
+    dL/dx_t = W_ih^* dL/dz_t
+
+(spec/spectral.md section 1.) The input projection is one product over all steps, written into the memory that the
+loop then turns into the states; the weight gradients are one product over all steps each. The only arrays of the
+size of the sequence are the states, which the caller gets and the backward pass needs, and dL/dz, which is a
+workspace.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engram.kernels._activations import ACTIVATIONS, check_activation_dtype
+from engram.kernels._choice import loops, plain
+from engram.kernels._reference import additive_reference
+from engram.kernels._steps import previous_states
+from engram.kernels._workspace import borrow
+from engram.errors import check_choice
+
+
+def additive(
+    input: Tensor,
+    weight_ih: Tensor,
+    bias: Tensor | None,
+    weight_hh: Tensor,
+    start: Tensor,
+    mod_bias: Tensor | None = None,
+    sizes: Tensor | None = None,
+    activation: str = "tanh",
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Run h_t = act(W_hh h_{t-1} + W_ih x_t + b) over a whole sequence.
+
+    Args:
+        input: ``(T, B, D)``; or ``(rows, D)`` with ``sizes``, the data of a PackedSequence.
+        weight_ih: ``(H, D)``.
+        bias: ``(H)`` or None.
+        weight_hh: ``(H, H)``.
+        start: ``(B, H)``, the state before the first step.
+        mod_bias: ``(H)``, real: modReLU's bias; None for every other activation.
+        sizes: ``(T)``, int64 on the CPU: how many rows are alive at each step of a packed sequence.
+        activation: one of ``identity, tanh, relu, sigmoid, modrelu``.
+        reverse: from the last step to the first.
+
+    Returns:
+        the states ``(T, B, H)`` or ``(rows, H)``, and the last state ``(B, H)``.
+    """
+    check_choice("activation", activation, ACTIVATIONS)
+    check_activation_dtype(activation, weight_hh.dtype)
+    arguments = (input, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse)
+    if plain():
+        return additive_reference(*arguments)
+    states, final = _forward(*arguments)
+    return states, final
+
+
+@torch.library.custom_op("engram::additive", mutates_args=())
+def _forward(
+    input: Tensor,
+    weight_ih: Tensor,
+    bias: Tensor | None,
+    weight_hh: Tensor,
+    start: Tensor,
+    mod_bias: Tensor | None,
+    sizes: Tensor | None,
+    activation: str,
+    reverse: bool,
+) -> tuple[Tensor, Tensor]:
+    states = _empty_states(input, weight_hh)
+    rows, flat = input.reshape(-1, input.shape[-1]), states.view(-1, states.shape[-1])
+    if bias is None:
+        torch.mm(rows, weight_ih.t(), out=flat)
+    else:
+        torch.addmm(bias, rows, weight_ih.t(), out=flat)
+    final = loops(states).forward_loop(states, weight_hh, start, mod_bias, sizes, activation, reverse)
+    return states, final
+
+
+@_forward.register_fake
+def _(input, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse):  # type: ignore[no-untyped-def]
+    return _empty_states(input, weight_hh), torch.empty_like(start, memory_format=torch.contiguous_format)
+
+
+def _empty_states(input: Tensor, weight_hh: Tensor) -> Tensor:
+    return input.new_empty(*input.shape[:-1], weight_hh.shape[0])
+
+
+@torch.library.custom_op("engram::additive_backward", mutates_args=())
+def _backward(
+    grad_states: Tensor | None,
+    grad_final: Tensor | None,
+    input: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    start: Tensor,
+    mod_bias: Tensor | None,
+    sizes: Tensor | None,
+    states: Tensor,
+    activation: str,
+    reverse: bool,
+    needs_input: bool,
+    needs_weights: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of input, weight_ih, bias, weight_hh, start, mod_bias; an empty tensor where none is needed."""
+    with borrow(states.shape, like=states) as dz:
+        grad_start, grad_bias, grad_mod = loops(states).backward_loop(
+            grad_states, grad_final, states, weight_hh, mod_bias, sizes, activation, reverse, dz
+        )
+        dz_rows, input_rows = dz.view(-1, dz.shape[-1]), input.reshape(-1, input.shape[-1])
+        nothing = dz.new_empty(0)
+        grad_input = (dz_rows @ weight_ih.conj()).view(input.shape) if needs_input else nothing
+        grad_ih = dz_rows.t() @ input_rows.conj() if needs_weights else nothing
+        grad_hh = _recurrent_gradient(dz, states, start, sizes, reverse) if needs_weights else nothing
+    return grad_input, grad_ih, grad_bias, grad_hh, grad_start, grad_mod
+
+
+def _recurrent_gradient(dz: Tensor, states: Tensor, start: Tensor, sizes: Tensor | None, reverse: bool) -> Tensor:
+    """sum_t dL/dz_t h_{t-1}^*: one product over all steps, and one for the first step."""
+    if sizes is not None:
+        return dz.t() @ previous_states(states, start, sizes, reverse).conj()
+    first = -1 if reverse else 0
+    later, earlier = (dz[:-1], states[1:]) if reverse else (dz[1:], states[:-1])
+    product = later.flatten(0, 1).t() @ earlier.flatten(0, 1).conj()
+    return product.addmm_(dz[first].t(), start.conj())
+
+
+@_backward.register_fake
+def _(  # type: ignore[no-untyped-def]
+    grad_states, grad_final, input, weight_ih, weight_hh, start, mod_bias, sizes, states, activation, reverse,
+    needs_input, needs_weights,
+):  # fmt: skip
+    nothing, hidden = states.new_empty(0), states.shape[-1]
+    real = torch.empty(0, dtype=states.dtype).real.dtype
+    return (
+        input.new_empty(input.shape) if needs_input else nothing,
+        weight_ih.new_empty(weight_ih.shape) if needs_weights else nothing.clone(),
+        states.new_empty(hidden),
+        weight_hh.new_empty(weight_hh.shape) if needs_weights else nothing.clone(),
+        start.new_empty(start.shape),
+        states.new_empty(hidden if activation == "modrelu" else 0, dtype=real),
+    )
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    input, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse = inputs
+    ctx.save_for_backward(input, weight_ih, bias, weight_hh, start, mod_bias, sizes, output[0])
+    ctx.activation, ctx.reverse = activation, reverse
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx: Any, grad_states: Tensor | None, grad_final: Tensor | None) -> tuple[Tensor | None, ...]:
+    input, weight_ih, bias, weight_hh, start, mod_bias, sizes, states = ctx.saved_tensors
+    needs = ctx.needs_input_grad
+    if grad_states is None and grad_final is None:
+        return (None,) * 9
+    if torch.is_grad_enabled():  # a double backward pass: differentiate the reference loop instead
+        tensors = (input, weight_ih, bias, weight_hh, start, mod_bias)
+        outputs = additive_reference(*tensors, sizes, ctx.activation, ctx.reverse)
+        pairs = [p for p in zip(outputs, (grad_states, grad_final), strict=True) if p[1] is not None]
+        found = iter(
+            torch.autograd.grad(
+                [output for output, _ in pairs],
+                [tensor for tensor, need in zip(tensors, needs, strict=False) if need],
+                [grad for _, grad in pairs],
+                create_graph=True,
+                allow_unused=True,
+            )
+        )
+        return (*(next(found) if need else None for need in needs[:6]), None, None, None)
+    gradients = _backward(
+        grad_states, grad_final, input, weight_ih, weight_hh, start, mod_bias, sizes, states,
+        ctx.activation, ctx.reverse, needs[0], needs[1] or needs[3],
+    )  # fmt: skip
+    return (*(g if need else None for g, need in zip(gradients, needs, strict=False)), None, None, None)
+
+
+_forward.register_autograd(_gradients, setup_context=_setup_context)

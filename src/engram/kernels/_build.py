@@ -1,0 +1,97 @@
+"""Compile additive.c at first use, if this machine has a C compiler, and keep the result.
+
+Nothing needs it: without a compiler (or with ``ENGRAM_COMPILE=0``) every layer runs the loop of torch operations,
+and :func:`engram.kernels.status` says so. The library lies in the user's cache folder under the hash of everything
+it depends on (source, flags, compiler, processor), and appears there whole or not at all.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from threading import Lock
+
+import torch
+
+# Tried in this order; the first that compiles is kept. Without OpenMP one thread does all the work.
+FLAGS = (("-march=native", "-fopenmp"), ("-mcpu=native", "-fopenmp"), ("-march=native",), ())
+REAL = {torch.float32: "-DDOUBLE=0", torch.float64: "-DDOUBLE=1"}
+
+_lock = Lock()
+_reasons: dict[torch.dtype, str] = {}
+
+
+def library(dtype: torch.dtype) -> ctypes.CDLL | None:
+    """The compiled loops for this dtype, or None if there are none (see :func:`reason`)."""
+    if dtype not in REAL:
+        return None
+    with _lock:  # one thread compiles, the others wait for it
+        return _library(dtype)
+
+
+def reason(dtype: torch.dtype) -> str:
+    """Why :func:`library` is what it is, in words."""
+    library(dtype)
+    return _reasons.get(dtype, f"no compiled loop for {dtype}")
+
+
+@cache
+def _library(dtype: torch.dtype) -> ctypes.CDLL | None:
+    try:
+        path = _compile(dtype)
+        loaded = ctypes.CDLL(str(path))
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        _reasons[dtype] = str(error)
+        return None
+    _reasons[dtype] = f"compiled: {path.name}"
+    return loaded
+
+
+def cache_folder() -> Path:
+    """``$ENGRAM_CACHE``, or ``engram`` in the user's cache folder."""
+    named = os.environ.get("ENGRAM_CACHE")
+    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "engram"
+
+
+def _compile(dtype: torch.dtype) -> Path:
+    if os.environ.get("ENGRAM_COMPILE", "1") == "0":
+        raise RuntimeError("turned off by ENGRAM_COMPILE=0")
+    compiler = next(filter(None, map(shutil.which, (os.environ.get("CC", ""), "cc", "gcc", "clang"))), None)
+    if compiler is None:
+        raise RuntimeError("no C compiler found (looked for $CC, cc, gcc, clang)")
+    source = files("engram.kernels").joinpath("additive.c").read_text()
+    folder = cache_folder() / "kernels"
+    key = "\n".join((source, REAL[dtype], str(FLAGS), _version(compiler), platform.machine(), _processor()))
+    target = folder / f"additive-{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
+    if target.exists():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        code, built = Path(scratch, "additive.c"), Path(scratch, "additive.so")
+        code.write_text(source)
+        for flags in FLAGS:
+            command = [compiler, "-std=gnu11", "-O3", "-shared", "-fPIC", REAL[dtype], *flags, str(code), "-o", str(built)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            if done.returncode == 0:
+                built.replace(target)
+                return target
+    raise RuntimeError(f"{compiler} could not compile additive.c: {done.stderr.strip()[:500]}")
+
+
+def _version(compiler: str) -> str:
+    return subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=30).stdout
+
+
+def _processor() -> str:
+    """What -march=native depends on, so that a home folder shared by different machines stays safe."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())

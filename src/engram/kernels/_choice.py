@@ -1,0 +1,67 @@
+"""Which loop runs: the compiled one where it can, else the torch operations; the plain reference on request."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from engram.errors import check_choice
+from engram.kernels import _build, _compiled, _eager
+
+KERNELS = ("auto", "compiled", "eager", "reference")
+
+_chosen = check_choice("kernel (ENGRAM_KERNEL)", os.environ.get("ENGRAM_KERNEL", "auto"), KERNELS)
+
+
+@contextmanager
+def use(kernel: str) -> Iterator[None]:
+    """Run everything inside the block with one kernel: ``auto``, ``compiled``, ``eager`` or ``reference``.
+
+    For the whole process, not for one thread; the environment variable ``ENGRAM_KERNEL`` sets the default.
+    ``compiled`` still falls back to ``eager`` where there is no compiled loop (complex numbers, another device).
+
+    >>> with use("reference"):
+    ...     chosen()
+    'reference'
+    """
+    global _chosen
+    before, _chosen = _chosen, check_choice("kernel", kernel, KERNELS)
+    try:
+        yield
+    finally:
+        _chosen = before
+
+
+def chosen() -> str:
+    """The kernel in force."""
+    return _chosen
+
+
+def plain() -> bool:
+    """Whether the plain loop must run: on request, and inside a torch.func transform or forward-mode differentiation,
+    which see into torch operations only (torch.library operators take neither)."""
+    if _chosen == "reference":
+        return True
+    if torch.compiler.is_compiling():
+        return False
+    return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+
+
+def loops(states: Tensor) -> ModuleType:
+    """The module whose ``forward_loop`` and ``backward_loop`` serve this tensor."""
+    if _chosen == "eager" or states.device.type != "cpu" or _build.library(states.dtype) is None:
+        return _eager
+    return _compiled
+
+
+def status() -> dict[str, str]:
+    """What would run, and why, for each dtype on the CPU.
+
+    >>> sorted(status())
+    ['float32', 'float64', 'kernel']
+    """
+    return {"kernel": _chosen, **{str(d).removeprefix("torch."): _build.reason(d) for d in (torch.float32, torch.float64)}}

@@ -1,0 +1,80 @@
+"""The additive loop in C (additive.c), called through ctypes: real float32 and float64 on the CPU.
+
+The same two signatures as :mod:`engram.kernels._eager`, which says what they compute. ctypes lets go of the
+interpreter lock for the length of a call, so several Python threads can be inside at once.
+"""
+
+from ctypes import CDLL, c_int, c_int64, c_void_p
+
+import torch
+from torch import Tensor
+
+from engram.kernels._activations import ACTIVATIONS
+from engram.kernels._build import library
+from engram.kernels._steps import offsets
+
+# The C enum numbers the activations in the order of ACTIVATIONS.
+
+
+def forward_loop(
+    states: Tensor,
+    weight: Tensor,
+    start: Tensor,
+    mod_bias: Tensor | None,
+    sizes: Tensor | None,
+    activation: str,
+    reverse: bool,
+) -> Tensor:
+    """Turn the drive in ``states`` into the states; returns the last one."""
+    final = torch.empty_like(start, memory_format=torch.contiguous_format)
+    _call("additive_forward", states, sizes, activation, reverse, len(start), weight, start, mod_bias, states, final)
+    return final
+
+
+def backward_loop(
+    grad_states: Tensor | None,
+    grad_final: Tensor | None,
+    states: Tensor,
+    weight: Tensor,
+    mod_bias: Tensor | None,
+    sizes: Tensor | None,
+    activation: str,
+    reverse: bool,
+    dz: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Write dL/dz of all steps to ``dz``; returns the gradients of start, bias and mod_bias."""
+    hidden = states.shape[-1]
+    batch = states.shape[1] if sizes is None else int(sizes[0])
+    grad_start, grad_bias, grad_mod = dz.new_zeros(batch, hidden), dz.new_zeros(hidden), dz.new_zeros(hidden)
+    inputs = (weight, states, grad_states, grad_final)
+    results = (dz, grad_start, grad_bias, grad_mod)
+    _call("additive_backward", states, sizes, activation, reverse, batch, *inputs, *results)
+    return grad_start, grad_bias, grad_mod
+
+
+def _call(
+    name: str, states: Tensor, sizes: Tensor | None, activation: str, reverse: bool, batch: int, *arrays: Tensor | None
+) -> None:
+    """Call the C function. Inputs may be strided (they are copied); what it writes to is contiguous by construction."""
+    loops = library(states.dtype)
+    assert isinstance(loops, CDLL), "the caller checks that the library is there"
+    first = None if sizes is None else torch.tensor(offsets(sizes))
+    steps = states.shape[0] if sizes is None else len(sizes)
+    layout = [None if array is None else array.contiguous() for array in (sizes, first)]
+    kept = [None if array is None else array.contiguous() for array in arrays]  # alive until the call is over
+    failed = loops[name](
+        c_int64(steps),
+        c_int64(batch),
+        c_int64(states.shape[-1]),
+        *map(_pointer, layout),
+        c_int(ACTIVATIONS.index(activation)),
+        c_int(reverse),
+        c_int(torch.get_num_threads()),
+        *map(_pointer, kept),
+    )
+    if failed:
+        raise MemoryError(f"{name}: out of memory for hidden_size={states.shape[-1]}, batch={batch}")
+
+
+def _pointer(array: Tensor | None) -> c_void_p:
+    return c_void_p(None if array is None else array.data_ptr())

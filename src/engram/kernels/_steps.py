@@ -1,0 +1,44 @@
+"""Which rows are alive at which step: the one place that knows how dense and packed sequences lie in memory.
+
+A dense batch is ``(T, B, ...)``. A packed one is ``(rows, ...)``, step after step, with ``sizes[t]`` rows alive at
+step t; sizes never grow, so row i of step t continues row i of step t-1 (torch.nn.utils.rnn.PackedSequence).
+"""
+
+from collections.abc import Iterator
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+
+def step_sizes(rows: Tensor, sizes: Tensor | None) -> list[int]:
+    """The number of rows alive at each step."""
+    return [rows.shape[1]] * rows.shape[0] if sizes is None else [int(n) for n in sizes.tolist()]
+
+
+def order(steps: int, reverse: bool) -> Iterator[int]:
+    """The steps in the order in which the recurrence takes them."""
+    return iter(range(steps - 1, -1, -1) if reverse else range(steps))
+
+
+def split(rows: Tensor, sizes: Tensor | None) -> tuple[Tensor, ...]:
+    """A view of each step."""
+    return rows.unbind(0) if sizes is None else rows.split(sizes.tolist())
+
+
+def offsets(sizes: Tensor) -> list[int]:
+    """The first row of each step of a packed sequence."""
+    return list(accumulate(sizes.tolist()[:-1], initial=0))
+
+
+def previous_states(states: Tensor, start: Tensor, sizes: Tensor, reverse: bool) -> Tensor:
+    """For each row of a packed sequence, the state that the recurrence came from (a copy)."""
+    lengths, first = sizes.tolist(), offsets(sizes)
+    batch = lengths[0]
+    source = []  # row numbers in [start; states]
+    for t, n in enumerate(lengths):
+        row = torch.arange(n)
+        before = t + 1 if reverse else t - 1
+        alive = lengths[before] if 0 <= before < len(lengths) else 0
+        source.append(torch.where(row < alive, batch + (first[before] if alive else 0) + row, row))
+    return torch.cat([start, states]).index_select(0, torch.cat(source).to(states.device))

@@ -1,0 +1,331 @@
+/* The additive recurrence h_t = act(drive_t + W h_{t-1}) and its gradient, for one real type.
+ *
+ * Compiled at first use by engram/kernels/_build.py, once with REAL=float and once with REAL=double; plain C
+ * with the vector extensions of gcc and clang, no header of torch or Python, called through ctypes.
+ *
+ * Why it is fast. W does not change over the T steps, so it is packed once into panels of NR columns and stays
+ * in the second-level cache. The rows of a batch never meet, so each block of at most MR rows runs through all
+ * of time alone: threads share nothing and wait for nobody, and the state lives in the first-level cache.
+ *
+ * Memory. `states` comes in holding the drive and goes out holding the states. Step t owns the rows
+ * offset[t] .. offset[t]+size[t]; sizes never grow with t (a PackedSequence), and are all `batch` if dense.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define VBYTES 64
+#define MR 12
+#elif defined(__AVX__)
+#define VBYTES 32
+#define MR 6
+#else
+#define VBYTES 16
+#define MR 6
+#endif
+
+#if DOUBLE
+#define REAL double
+#define WORD int64_t
+#else
+#define REAL float
+#define WORD int32_t
+#endif
+#define VL ((int)(VBYTES / sizeof(REAL)))
+#define NR (2 * VL)
+#define INLINE static inline __attribute__((always_inline))
+
+typedef REAL vec __attribute__((vector_size(VBYTES)));
+typedef WORD mask __attribute__((vector_size(VBYTES)));
+typedef REAL loose __attribute__((vector_size(VBYTES), aligned(sizeof(REAL)), may_alias));
+
+enum { IDENTITY, TANH, RELU, SIGMOID, MODRELU };
+
+INLINE vec load(const REAL *p) { return (vec)*(const loose *)p; }
+INLINE void store(REAL *p, vec v) { *(loose *)p = (loose)v; }
+INLINE vec all(REAL x) { return x - (vec){0}; }
+INLINE vec pick(mask m, vec yes, vec no) { return (vec)((m & (mask)yes) | (~m & (mask)no)); }
+
+/* exp(x) - 1 without cancellation: x = k log 2 + r, then 2^k (exp(r) - 1) + (2^k - 1). */
+INLINE vec exp_minus_one(vec x) {
+#if DOUBLE
+  const REAL magic = 0x1.8p52, ln2_high = 0x1.62e42fee00000p-1, ln2_low = 0x1.a39ef35793c76p-33;
+  const int digits = 52, terms = 13;
+  const WORD one = 0x3ff0000000000000;
+#else
+  const REAL magic = 0x1.8p23f, ln2_high = 0x1.62e400p-1f, ln2_low = 0x1.7f7d1cp-20f;
+  const int digits = 23, terms = 7;
+  const WORD one = 0x3f800000;
+#endif
+  static const REAL inverse_factorial[] = {
+      0, 1, 0.5, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
+      1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0};
+  vec shifted = x * (REAL)1.44269504088896340736 + magic; /* the low bits of `shifted` are the integer k */
+  vec k = shifted - magic;
+  vec r = x - k * ln2_high - k * ln2_low;
+  vec power = (vec)(((mask)shifted << digits) + one);
+  vec sum = all(inverse_factorial[terms]);
+#pragma GCC unroll 16
+  for (int i = terms - 1; i >= 1; i--) sum = sum * r + inverse_factorial[i];
+  return power * (sum * r) + (power - (REAL)1);
+}
+
+INLINE vec clamp(vec x, REAL limit) { /* a NaN passes through: both comparisons are false */
+  x = pick(x > all(limit), all(limit), x);
+  return pick(x < all(-limit), all(-limit), x);
+}
+
+INLINE vec activate(int act, vec z, vec bias) {
+  const vec zero = {0};
+  switch (act) {
+  case TANH: {
+    vec e = exp_minus_one(clamp(z, DOUBLE ? 20 : 10) * (REAL)2);
+    return e / (e + (REAL)2);
+  }
+  case RELU: return pick(z < zero, zero, z);
+  case SIGMOID: return (REAL)1 / ((REAL)2 + exp_minus_one(clamp(-z, DOUBLE ? 700 : 85)));
+  case MODRELU: {
+    vec m = pick(z < zero, -z, z) + bias;
+    m = pick(m < zero, zero, m);
+    return pick(z > zero, m, pick(z < zero, -m, z));
+  }
+  default: return z;
+  }
+}
+
+/* act'(z) times g, told from h = act(z) alone. */
+INLINE vec pull_back(int act, vec g, vec h) {
+  const vec zero = {0};
+  switch (act) {
+  case TANH: return g * ((REAL)1 - h * h);
+  case RELU: return pick(h > zero, g, zero);
+  case SIGMOID: return g * (h * ((REAL)1 - h));
+  case MODRELU: return pick(h != zero, g, zero);
+  default: return g;
+  }
+}
+
+/* sum[i][0..1] = rows[i] . panel, for m rows; m is a constant wherever this is inlined. */
+INLINE void dot_panel(const int m, int64_t depth, const REAL *rows, int64_t stride, const REAL *panel,
+                      vec sum[MR][2]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < m; i++) sum[i][0] = sum[i][1] = (vec){0};
+  for (int64_t k = 0; k < depth; k++) {
+    vec left = *(const vec *)(panel + k * NR), right = *(const vec *)(panel + k * NR + VL);
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++) {
+      vec x = all(rows[i * stride + k]);
+      sum[i][0] += x * left;
+      sum[i][1] += x * right;
+    }
+  }
+}
+
+/* One product of m rows with one panel, kept out of line so that the compiler gives it all its registers. */
+#define PRODUCT(M)                                                                                              \
+  static __attribute__((noinline)) void product_##M(int64_t depth, const REAL *rows, int64_t stride,            \
+                                                    const REAL *panel, REAL *out) {                             \
+    vec sum[MR][2];                                                                                             \
+    dot_panel(M, depth, rows, stride, panel, sum);                                                              \
+    for (int i = 0; i < M; i++) store(out + i * stride, sum[i][0]), store(out + i * stride + VL, sum[i][1]);    \
+  }
+PRODUCT(1) PRODUCT(2) PRODUCT(3) PRODUCT(4) PRODUCT(5) PRODUCT(6)
+#if MR == 12
+PRODUCT(7) PRODUCT(8) PRODUCT(9) PRODUCT(10) PRODUCT(11) PRODUCT(12)
+#endif
+
+typedef void product(int64_t, const REAL *, int64_t, const REAL *, REAL *);
+static product *const PRODUCTS[MR + 1] = {0, product_1, product_2, product_3, product_4, product_5, product_6,
+#if MR == 12
+                                          product_7, product_8, product_9, product_10, product_11, product_12
+#endif
+};
+
+static int64_t padded(int64_t n) { return (n + NR - 1) / NR * NR; }
+
+static REAL *reserve(int64_t count) { /* zeroed, aligned to a vector */
+  size_t bytes = (size_t)(count * (int64_t)sizeof(REAL) + 63) / 64 * 64;
+  REAL *p = aligned_alloc(64, bytes);
+  if (p) memset(p, 0, bytes);
+  return p;
+}
+
+/* out = rows . M, with M (depth x width) packed as panels. */
+static void multiply(int m, int64_t depth, int64_t width, const REAL *rows, const REAL *panels, REAL *out) {
+  for (int64_t c = 0; c < width; c += NR) PRODUCTS[m](depth, rows, width, panels + c * depth, out + c);
+}
+
+/* M[k][c] = W[c][k] (transposed) or W[k][c], in panels of NR columns, zero beyond n. */
+static REAL *pack(const REAL *w, int64_t n, int transposed) {
+  int64_t width = padded(n);
+  REAL *panels = reserve(n * width);
+  if (!panels) return NULL;
+  for (int64_t c = 0; c < n; c++)
+    for (int64_t k = 0; k < n; k++)
+      panels[c / NR * NR * n + k * NR + c % NR] = transposed ? w[c * n + k] : w[k * n + c];
+  return panels;
+}
+
+/* Everything one call needs; a block of rows first .. first+rows is run by one thread from end to end. */
+typedef struct {
+  int64_t steps, batch, hidden, width;
+  const int64_t *sizes; /* rows alive at each step, or NULL: all of them */
+  const int64_t *offsets;
+  int act, reverse;
+  const REAL *panels, *start, *mod;
+  REAL *states, *final;
+  const REAL *grad_states, *grad_final; /* either may be NULL */
+  REAL *dz, *grad_start, *grad_bias, *grad_mod;
+} call;
+
+static int alive(const call *c, int64_t t, int64_t first, int rows) {
+  int64_t n = (c->sizes ? c->sizes[t] : c->batch) - first;
+  return n < 0 ? 0 : n > rows ? rows : (int)n;
+}
+static int64_t row_of(const call *c, int64_t t) { return c->offsets ? c->offsets[t] : t * c->batch; }
+
+static int forward_block(const call *c, int64_t first, int rows) {
+  const int64_t H = c->hidden, P = c->width;
+  REAL *memory = reserve((2 * rows + 1) * P + NR);
+  if (!memory) return 1;
+  REAL *now = memory, *next = memory + rows * P, *mod = memory + 2 * rows * P;
+  for (int i = 0; i < rows; i++) memcpy(now + i * P, c->start + (first + i) * H, H * sizeof(REAL));
+  if (c->mod) memcpy(mod, c->mod, H * sizeof(REAL));
+  for (int64_t s = 0; s < c->steps; s++) {
+    int64_t t = c->reverse ? c->steps - 1 - s : s;
+    int m = alive(c, t, first, rows);
+    if (!m) continue;
+    multiply(m, H, P, now, c->panels, next);
+    REAL *io = c->states + (row_of(c, t) + first) * H;
+    for (int i = 0; i < m; i++) {
+      REAL *h = next + i * P, *out = io + i * H;
+      int64_t j = 0;
+#define FORWARD(ACT)                                                                                            \
+  for (; j + VL <= H; j += VL) {                                                                                \
+    vec v = activate(ACT, load(h + j) + load(out + j), load(mod + j));                                          \
+    store(h + j, v), store(out + j, v);                                                                         \
+  }
+      switch (c->act) {
+      case TANH: FORWARD(TANH) break;
+      case RELU: FORWARD(RELU) break;
+      case SIGMOID: FORWARD(SIGMOID) break;
+      case MODRELU: FORWARD(MODRELU) break;
+      default: FORWARD(IDENTITY)
+      }
+      if (j < H) { /* the last, incomplete vector */
+        REAL tail[VL];
+        memset(tail, 0, sizeof tail);
+        memcpy(tail, out + j, (H - j) * sizeof(REAL));
+        store(tail, activate(c->act, load(h + j) + load(tail), load(mod + j)));
+        memcpy(out + j, tail, (H - j) * sizeof(REAL));
+        memcpy(h + j, tail, (H - j) * sizeof(REAL));
+      }
+    }
+    if (m == rows) {
+      REAL *swap = now;
+      now = next, next = swap;
+    } else memcpy(now, next, m * P * sizeof(REAL)); /* rows that have ended, or not begun, keep their state */
+  }
+  for (int i = 0; i < rows; i++) memcpy(c->final + (first + i) * H, now + i * P, H * sizeof(REAL));
+  free(memory);
+  return 0;
+}
+
+static int backward_block(const call *c, int64_t first, int rows) {
+  const int64_t H = c->hidden, P = c->width;
+  REAL *memory = reserve((2 * rows + 2) * P);
+  if (!memory) return 1;
+  REAL *dz = memory, *dh = memory + rows * P, *bias = memory + 2 * rows * P, *mod = bias + P;
+  int begun = 0; /* rows whose gradient has set out */
+  for (int64_t s = 0; s < c->steps; s++) {
+    int64_t t = c->reverse ? s : c->steps - 1 - s;
+    int m = alive(c, t, first, rows);
+    if (!m) continue;
+    multiply(m, H, P, dz, c->panels, dh);
+    for (; begun < m; begun++)
+      if (c->grad_final)
+        memcpy(dh + begun * P, c->grad_final + (first + begun) * H, H * sizeof(REAL));
+    int64_t row = (row_of(c, t) + first) * H;
+    for (int i = 0; i < m; i++) {
+      const REAL *h = c->states + row + i * H, *g = c->grad_states ? c->grad_states + row + i * H : NULL;
+      REAL *d = dh + i * P, *out = c->dz + row + i * H, *keep = dz + i * P;
+      int64_t j = 0;
+#define BACKWARD(ACT)                                                                                           \
+  for (; j + VL <= H; j += VL) {                                                                                \
+    vec v = load(d + j), state = load(h + j);                                                                   \
+    if (g) v += load(g + j);                                                                                    \
+    v = pull_back(ACT, v, state);                                                                               \
+    store(keep + j, v), store(out + j, v), store(bias + j, load(bias + j) + v);                                 \
+    if (ACT == MODRELU) store(mod + j, load(mod + j) + pick(state < (vec){0}, -v, v));                          \
+  }
+      switch (c->act) {
+      case TANH: BACKWARD(TANH) break;
+      case RELU: BACKWARD(RELU) break;
+      case SIGMOID: BACKWARD(SIGMOID) break;
+      case MODRELU: BACKWARD(MODRELU) break;
+      default: BACKWARD(IDENTITY)
+      }
+      if (j < H) {
+        REAL state[VL], grad[VL];
+        memset(state, 0, sizeof state), memset(grad, 0, sizeof grad);
+        memcpy(state, h + j, (H - j) * sizeof(REAL));
+        if (g) memcpy(grad, g + j, (H - j) * sizeof(REAL));
+        vec v = pull_back(c->act, load(d + j) + load(grad), load(state));
+        store(grad, v);
+        memcpy(out + j, grad, (H - j) * sizeof(REAL)), memcpy(keep + j, grad, (H - j) * sizeof(REAL));
+        store(bias + j, load(bias + j) + v);
+        store(mod + j, load(mod + j) + pick(load(state) < (vec){0}, -v, v));
+      }
+    }
+  }
+  multiply(rows, H, P, dz, c->panels, dh);
+  if (c->steps)
+    for (int i = 0; i < rows; i++) memcpy(c->grad_start + (first + i) * H, dh + i * P, H * sizeof(REAL));
+#pragma omp critical
+  for (int64_t j = 0; j < H; j++) c->grad_bias[j] += bias[j], c->grad_mod[j] += mod[j];
+  free(memory);
+  return 0;
+}
+
+/* Cut the batch into even blocks of at most MR rows, at least one for each thread. */
+static int run(const call *c, int threads, int (*block)(const call *, int64_t, int)) {
+  int64_t blocks = (c->batch + MR - 1) / MR;
+  if (threads > 1) blocks = (blocks + threads - 1) / threads * threads;
+  if (blocks > c->batch) blocks = c->batch;
+  int failed = 0;
+#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(| : failed) if (threads > 1)
+  for (int64_t b = 0; b < blocks; b++) {
+    int64_t first = c->batch * b / blocks, last = c->batch * (b + 1) / blocks;
+    failed |= block(c, first, (int)(last - first));
+  }
+  return failed;
+}
+
+int additive_forward(int64_t steps, int64_t batch, int64_t hidden, const int64_t *sizes, const int64_t *offsets,
+                     int act, int reverse, int threads, const REAL *weight, const REAL *start, const REAL *mod,
+                     REAL *states, REAL *final) {
+  REAL *panels = pack(weight, hidden, 1);
+  if (!panels) return 1;
+  call c = {.steps = steps, .batch = batch, .hidden = hidden, .width = padded(hidden), .sizes = sizes,
+            .offsets = offsets, .act = act, .reverse = reverse, .panels = panels, .start = start, .mod = mod,
+            .states = states, .final = final};
+  int failed = run(&c, threads, forward_block);
+  free(panels);
+  return failed;
+}
+
+int additive_backward(int64_t steps, int64_t batch, int64_t hidden, const int64_t *sizes, const int64_t *offsets,
+                      int act, int reverse, int threads, const REAL *weight, const REAL *states,
+                      const REAL *grad_states, const REAL *grad_final, REAL *dz, REAL *grad_start,
+                      REAL *grad_bias, REAL *grad_mod) {
+  REAL *panels = pack(weight, hidden, 0);
+  if (!panels) return 1;
+  call c = {.steps = steps, .batch = batch, .hidden = hidden, .width = padded(hidden), .sizes = sizes,
+            .offsets = offsets, .act = act, .reverse = reverse, .panels = panels, .states = (REAL *)states,
+            .grad_states = grad_states, .grad_final = grad_final, .dz = dz, .grad_start = grad_start,
+            .grad_bias = grad_bias, .grad_mod = grad_mod};
+  int failed = run(&c, threads, backward_block);
+  free(panels);
+  return failed;
+}

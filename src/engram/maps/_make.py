@@ -1,0 +1,32 @@
+"""The maps by name."""
+
+import copy
+from collections.abc import Callable
+
+from engram.errors import DTypeError, unknown
+from engram.maps._free import Free
+from engram.maps._map import Map
+from engram.maps._orthogonal import Cayley, Exponential
+
+MAPS: dict[str, type[Map]] = {"free": Free, "exponential": Exponential, "cayley": Cayley}
+
+MapLike = str | Map | Callable[[int], Map]
+"""A name out of MAPS, a map to be copied, or anything that makes one from a size."""
+
+
+def make_map(map: MapLike, size: int) -> Map:
+    """A map of its own for one matrix ``(size, size)``.
+
+    >>> make_map("cayley", 8)
+    Cayley(8)
+    """
+    if isinstance(map, str):
+        if map not in MAPS:
+            raise unknown("map", map, MAPS)
+        return MAPS[map](size)
+    if isinstance(map, Map):
+        return copy.deepcopy(map)  # a map holds a base point: two matrices must not share one
+    made = map(size) if callable(map) else None
+    if not isinstance(made, Map):
+        raise DTypeError(f"map must be one of {', '.join(MAPS)}, an engram.maps.Map, or a function size -> Map; got {map!r}")
+    return made

@@ -1,0 +1,141 @@
+"""One layer in one direction: what a recurrence does in a step. Everything around it is in ``_recurrent.py``."""
+
+import math
+from abc import ABC, abstractmethod
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from engram.errors import OptionError, check_choice, check_size
+from engram.kernels import State, scan
+from engram.maps import Free, MapLike, make_map
+from engram.nn._parametrized import reduce_parametrized
+
+
+class Cell(nn.Module, ABC):
+    """The base of every recurrence. Write :meth:`step` (and the equation); the rest is here.
+
+    ::
+
+        class LeakyCell(engram.nn.Cell):
+            equation = "h_t = 0.9 h_{t-1} + 0.1 tanh(W_hh h_{t-1} + W_ih x_t + b)"
+
+            def step(self, drive, state):
+                return 0.9 * state + 0.1 * torch.tanh(drive + state @ self.weight_hh.mT)
+
+        class LeakyRNN(engram.nn.Recurrent):
+            cell = LeakyCell
+
+    ``LeakyRNN(input_size, hidden_size, num_layers, batch_first=..., bidirectional=...)`` is now a layer like
+    ``torch.nn.LSTM``, and :func:`engram.nn.check_contract` tests that it is.
+
+    Class attributes:
+        equation: the recurrence, for people.
+        gates: G, how many blocks of ``hidden_size`` the drive has (an LSTM: 4).
+        State: None if the state is one tensor ``(B, H)``; else a NamedTuple class, one tensor ``(B, H)`` a field.
+
+    Parameters, with the law of torch.nn.RNN, U(-1/sqrt(H), 1/sqrt(H)):
+        weight_ih ``(G*H, D)``, weight_hh ``(G*H, H)`` (under ``map`` if one is given), bias ``(G*H)``,
+        start ``(fields, H)`` if ``initial_state="trained"``.
+    """
+
+    equation: ClassVar[str] = ""
+    gates: ClassVar[int] = 1
+    State: ClassVar[Any] = None
+
+    weight_ih: Tensor
+    weight_hh: Tensor
+    bias: Tensor | None
+    start: Tensor | None
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        bias: bool = True,
+        map: MapLike = "free",
+        initial_state: str = "zero",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.input_size = check_size("input_size", input_size)
+        self.hidden_size = check_size("hidden_size", hidden_size)
+        check_choice("initial_state", initial_state, ("trained", "zero"))
+        rows, made = self.gates * hidden_size, make_map(map, hidden_size)
+        if rows != hidden_size and not isinstance(made, Free):
+            raise OptionError(f"a map needs a square matrix, but weight_hh of {type(self).__name__} is {rows} x {hidden_size}")
+
+        def empty(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
+
+        self.weight_ih = empty(rows, input_size)
+        self.weight_hh = empty(rows, hidden_size)
+        self.register_parameter("bias", empty(rows) if bias else None)
+        self.register_parameter("start", empty(len(self._fields()), hidden_size) if initial_state == "trained" else None)
+        self.reset_parameters()
+        if not isinstance(made, Free):
+            with torch.no_grad():
+                self.weight_hh.copy_(made.sample(device=device, dtype=dtype))
+            parametrize.register_parametrization(self, "weight_hh", made.to(device=device, dtype=dtype))
+
+    def _fields(self) -> tuple[str, ...]:
+        return ("h",) if self.State is None else tuple(self.State._fields)
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draw the weights anew: U(-1/sqrt(H), 1/sqrt(H)); a trained initial state starts at zero."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        for weight in (self.weight_ih, self.weight_hh, self.bias):
+            if weight is not None:
+                real = torch.view_as_real(weight) if weight.is_complex() else weight
+                real.uniform_(-bound, bound)
+        if self.start is not None:
+            self.start.zero_()
+
+    @property
+    def output_size(self) -> int:
+        """The number of features of :meth:`output`."""
+        return self.hidden_size
+
+    @abstractmethod
+    def step(self, drive: Tensor, state: State) -> State:
+        """One step: drive ``(B, G*H)`` and state ``(B, H)`` to the next state."""
+
+    def drive(self, input: Tensor) -> Tensor:
+        """The input projection of all steps at once: ``(..., D)`` to ``(..., G*H)``."""
+        return F.linear(input, self.weight_ih, self.bias)
+
+    def output(self, state: State) -> Tensor:
+        """What the layer above sees of a state: the state, or its first field."""
+        first: Tensor = state if self.State is None else state[0]
+        return first
+
+    def initial_state(self, batch: int) -> State:
+        """The state ``(B, H)`` before the first step."""
+        rows = self.start if self.start is not None else self.weight_ih.new_zeros(len(self._fields()), self.hidden_size)
+        fields = [row.expand(batch, -1) for row in rows]
+        return fields[0] if self.State is None else self.State(*fields)
+
+    def run(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, State]:
+        """All steps: outputs ``(T, B, H)`` (or packed rows, with ``sizes``) and the last state.
+
+        The plain loop; a cell with a fast kernel overrides this. A matrix under a map is built once, not once a step.
+        """
+        with parametrize.cached() if parametrize.is_parametrized(self) else nullcontext():
+            return scan(self.step, self.drive(input), state, sizes, reverse, self.output)
+
+    def penalty(self) -> Tensor:
+        """What this cell adds to a training loss (its map's soft constraints); zero unless overridden."""
+        return self.weight_ih.new_zeros(()).real
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return reduce_parametrized(self) if parametrize.is_parametrized(self) else super().__reduce_ex__(protocol)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}"

@@ -1,0 +1,155 @@
+"""The contract of a layer, as a function that anyone can call on a layer of their own."""
+
+import copy
+import io
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from engram.errors import EngramError
+from engram.kernels import State, map_state
+from engram.nn._recurrent import Recurrent
+
+TIME, BATCH, FEATURES, HIDDEN = 6, 4, 3, 5
+LENGTHS = (3, 6, 1, 4)  # unsorted, and one row of the full length
+
+
+class ContractError(EngramError, AssertionError):
+    """A layer breaks the contract; the message says which clause."""
+
+
+def check_contract(make: Callable[..., Recurrent], tolerance: float = 1e-10) -> list[str]:
+    """Test a layer class against the contract of ``torch.nn.LSTM``; returns the clauses that were checked.
+
+    ``make`` is called as ``make(3, 5, num_layers, batch_first=..., bidirectional=..., dtype=torch.float64)``.
+    Raises :class:`ContractError` with the first clause that does not hold::
+
+        engram.nn.check_contract(LeakyRNN)
+    """
+    torch_state = torch.random.get_rng_state()
+    try:
+        for layers in (1, 2):
+            for bidirectional in (False, True):
+                for clause in CLAUSES:
+                    torch.manual_seed(0)
+                    layer = make(FEATURES, HIDDEN, layers, bidirectional=bidirectional, dtype=torch.float64)
+                    with torch.no_grad():
+                        worst = clause(layer, torch.randn(TIME, BATCH, FEATURES, dtype=torch.float64))
+                    if not worst <= tolerance:
+                        name = (clause.__doc__ or "").strip().rstrip(".")
+                        raise ContractError(
+                            f"{type(layer).__name__} with num_layers={layers}, bidirectional={bidirectional} breaks the contract: "
+                            f"{name}. Largest difference {worst:.3g}, allowed {tolerance:.3g}"
+                        )
+    finally:
+        torch.random.set_rng_state(torch_state)
+    return [(clause.__doc__ or "").strip() for clause in CLAUSES]
+
+
+def _apart(a: Any, b: Any) -> float:
+    """The largest difference between two tensors, or two (nested) tuples of them; infinite if shapes differ."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return float((a - b).abs().max()) if a.shape == b.shape else float("inf")
+    return max(_apart(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _pieces(layer: Recurrent, x: Tensor) -> float:
+    """A sequence in two pieces, the state handed over, equals the whole."""
+    if layer.bidirectional:  # the backward direction of the first piece would need the second
+        layer = copy.deepcopy(layer)
+        layer.bidirectional, layer.num_layers = False, 1
+        layer.cells = layer.cells[:1]
+    first, state = layer(x[:2])
+    second, final = layer(x[2:], state)
+    return _apart((torch.cat([first, second]), final), layer(x))
+
+
+def _packed(layer: Recurrent, x: Tensor) -> float:
+    """A packed batch equals each row alone."""
+    packed = pack_padded_sequence(x, torch.tensor(LENGTHS), enforce_sorted=False)
+    output, state = layer(packed)
+    padded, _ = pad_packed_sequence(output)
+    worst = 0.0
+    for i, n in enumerate(LENGTHS):
+        alone, final = layer(x[:n, i])
+        worst = max(worst, _apart((padded[:n, i], _row(state, i)), (alone, final)))
+    return worst
+
+
+def _row(state: State, i: int) -> State:
+    return map_state(lambda s: s[:, i], state)
+
+
+def _permuted(layer: Recurrent, x: Tensor) -> float:
+    """Permuting the batch permutes the result."""
+    order = torch.tensor([2, 0, 3, 1])
+    output, state = layer(x)
+    return _apart(layer(x[:, order]), (output[:, order], map_state(lambda s: s[:, order], state)))
+
+
+def _batch_first(layer: Recurrent, x: Tensor) -> float:
+    """batch_first swaps the first two axes of input and output and nothing else."""
+    output, state = layer(x)
+    swapped = copy.deepcopy(layer)
+    swapped.batch_first = True
+    return _apart(swapped(x.transpose(0, 1)), (output.transpose(0, 1), state))
+
+
+def _unbatched(layer: Recurrent, x: Tensor) -> float:
+    """One sequence without a batch axis equals a batch of one."""
+    output, state = layer(x[:, :1])
+    return _apart(layer(x[:, 0]), (output[:, 0], _row(state, 0)))
+
+
+def _shapes(layer: Recurrent, x: Tensor) -> float:
+    """Output and state have the shapes of torch.nn.RNN."""
+    output, state = layer(x)
+    shapes: list[tuple[int, ...]] = []
+    map_state(lambda s: shapes.append(tuple(s.shape)) or s, state)  # type: ignore[func-returns-value]
+    fits = output.shape[:2] == x.shape[:2] and all(s[:2] == (len(layer.cells), BATCH) for s in shapes)
+    return 0.0 if fits else float("inf")
+
+
+def _saved(layer: Recurrent, x: Tensor) -> float:
+    """A pickled, a deep-copied and a reloaded layer compute the same."""
+    memory = io.BytesIO()
+    torch.save(layer, memory)
+    memory.seek(0)
+    loaded = torch.load(memory, weights_only=False)
+    other = copy.deepcopy(layer)
+    for parameter in other.parameters():
+        parameter.zero_()
+    other.load_state_dict(layer.state_dict())
+    expected = layer(x)
+    return max(_apart(each(x), expected) for each in (loaded, copy.deepcopy(layer), other))
+
+
+def _segmented(layer: Recurrent, x: Tensor) -> float:
+    """checkpoint_every changes nothing."""
+    other = copy.deepcopy(layer)
+    other.checkpoint_every = 4
+    return _apart(other(x), layer(x))
+
+
+def _differentiable(layer: Recurrent, x: Tensor) -> float:
+    """The gradients of the input and of every weight are those of finite differences."""
+    with torch.enable_grad():
+        names = [name for name, _ in layer.named_parameters()]
+        values = tuple(p.detach().clone().requires_grad_() for p in layer.parameters())
+
+        def run(x: Tensor, *weights: Tensor) -> Tensor:
+            output, state = torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), (x,))
+            total: Tensor = (output * torch.linspace(-1, 1, output.numel(), dtype=x.dtype).view_as(output)).sum()
+            return total
+
+        x = x[:3, :2].clone().requires_grad_()
+        right = torch.autograd.gradcheck(run, (x, *values), raise_exception=False, fast_mode=True)
+    return 0.0 if right else float("inf")
+
+
+CLAUSES: tuple[Callable[[Recurrent, Tensor], float], ...] = (
+    _shapes, _pieces, _packed, _permuted, _batch_first, _unbatched, _saved, _segmented, _differentiable,
+)  # fmt: skip

@@ -1,0 +1,89 @@
+"""What a user of parametrised weights keeps asking, answered in words."""
+
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from engram.maps import Map
+
+_last_visit: WeakKeyDictionary[nn.Module, dict[str, Tensor]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What :func:`doctor` found. ``print`` it; ``healthy`` is False if anything needs attention."""
+
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def healthy(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        verdict = "healthy" if self.healthy else f"{len(self.problems)} to look at"
+        lines = [f"- {note}" for note in self.notes] + [f"! {problem}" for problem in self.problems]
+        return "\n".join([f"Diagnosis: {verdict}", *lines])
+
+
+@torch.no_grad()
+def doctor(model: nn.Module) -> Diagnosis:
+    """Where the gradient of each weight is, how far each map is from its promise, and whether every weight moved.
+
+    Works on any module. It remembers the weights from one call to the next: call it, take an optimiser step, call it
+    again, and it names the weights that stood still. Nothing in the model is changed.
+
+    >>> report = doctor(nn.Linear(2, 2))
+    >>> report.healthy, len(report.notes)
+    (True, 3)
+    """
+    report = Diagnosis()
+    for name, module in model.named_modules():
+        if parametrize.is_parametrized(module):
+            for weight, maps in module.parametrizations.items():  # type: ignore[operator, union-attr]
+                _promise(report, f"{name}.{weight}".lstrip("."), getattr(module, weight), maps)
+    for name, parameter in model.named_parameters():
+        _gradient(report, name, parameter)
+    _movement(report, model)
+    return report
+
+
+def _promise(report: Diagnosis, name: str, matrix: Tensor, maps: nn.Module) -> None:
+    report.notes.append(
+        f"{name} is computed from {name.rsplit('.', 1)[0]}.parametrizations.{name.rsplit('.', 1)[-1]}.original: "
+        "the gradient and the optimiser see that one, not the matrix"
+    )
+    for map in maps.children():
+        if isinstance(map, Map):
+            distance = map.distance(matrix)
+            text = f"{name} should be {map.promise}; it is {distance:.1e} away"
+            (report.notes if map.contains(matrix) else report.problems).append(text)
+
+
+def _gradient(report: Diagnosis, name: str, parameter: Tensor) -> None:
+    if not parameter.requires_grad:
+        report.notes.append(f"{name} is frozen (requires_grad=False)")
+    elif parameter.grad is None:
+        report.notes.append(f"{name} has no gradient yet (no backward pass, or zero_grad was called)")
+    elif not bool(torch.isfinite(parameter.grad).all()):
+        report.problems.append(f"{name} has NaN or infinity in its gradient: clip it, or lower the learning rate")
+    elif not bool(parameter.grad.any()):
+        report.problems.append(f"{name} has a gradient of exactly zero: does the loss depend on it?")
+    else:
+        report.notes.append(f"{name} has a gradient of norm {float(parameter.grad.norm()):.3g}")
+
+
+def _movement(report: Diagnosis, model: nn.Module) -> None:
+    now = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
+    before = _last_visit.get(model)
+    _last_visit[model] = now
+    if before is None:
+        report.notes.append("weights noted down: take an optimiser step and ask again to see which of them moved")
+        return
+    still = [name for name, p in now.items() if name in before and torch.equal(p, before[name])]
+    moved = len(now) - len(still)
+    report.notes.append(f"{moved} of {len(now)} weights moved since the last visit")
+    report.problems.extend(f"{name} has not moved: is it in the optimiser's list?" for name in still)

@@ -1,0 +1,127 @@
+"""What comes into a layer: checked, and brought to the one form the cells know (time first, batched or packed)."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+
+from engram.errors import DTypeError, NonFiniteError, OptionError, ShapeError
+from engram.kernels import State, map_state
+
+
+class Rows(NamedTuple):
+    """An input in the form of the kernels, and how to bring the results back to the caller's form."""
+
+    data: Tensor  # (T, B, D), or (rows, D) if packed
+    sizes: Tensor | None  # rows alive at each step, if packed
+    batch: int
+    restore: Callable[[Tensor], Tensor | PackedSequence]  # for a sequence (T, B, H)
+    enter: Callable[[Tensor], Tensor]  # for a state given: (K, B, H) in the order of the rows
+    leave: Callable[[Tensor], Tensor]  # for a state or a last step returned
+
+
+def rows_of(input: Tensor | PackedSequence, features: int, batch_first: bool) -> Rows:
+    """Bring an input to :class:`Rows`."""
+    if isinstance(input, PackedSequence):
+        return _packed(input, features)
+    if not isinstance(input, Tensor):
+        raise DTypeError(f"input must be a Tensor or a PackedSequence, got {type(input).__name__}. Use torch.as_tensor(input)")
+    layout = "(batch, time, features)" if batch_first else "(time, batch, features)"
+    if input.dim() not in (2, 3):
+        raise ShapeError(
+            f"input must be {layout}, or (time, features) for one sequence; got {input.dim()} dimensions, shape {tuple(input.shape)}"
+        )
+    if input.shape[-1] != features:
+        swapped = input.dim() == 3 and features in input.shape[:2]
+        hint = " Are the axes in that order?" if swapped else ""
+        raise ShapeError(f"input must be {layout} with {features} features (input_size), got {tuple(input.shape)}.{hint}")
+    if 0 in input.shape:
+        raise ShapeError(f"input must hold at least one step of at least one sequence, got shape {tuple(input.shape)}")
+    if input.dim() == 2:
+        return Rows(
+            input.unsqueeze(1), None, 1, lambda y: y.squeeze(1), lambda s: s.unsqueeze(1), lambda s: s.squeeze(-2)
+        )
+    if batch_first:
+        return Rows(input.transpose(0, 1), None, input.shape[0], lambda y: y.transpose(0, 1), _same, _same)
+    return Rows(input, None, input.shape[1], _same, _same, _same)
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def _packed(input: PackedSequence, features: int) -> Rows:
+    data, sizes, order, back = input
+    if data.dim() != 2 or data.shape[-1] != features:
+        raise ShapeError(
+            f"a PackedSequence must hold (rows, {features}) data (input_size {features}), got {tuple(data.shape)}. "
+            "If it was packed from (batch, time, features), pass batch_first=True to pack_padded_sequence"
+        )
+    if bool((sizes[1:] > sizes[:-1]).any()):
+        raise ShapeError("a PackedSequence must have sizes that never grow; build it with pack_padded_sequence")
+    return Rows(
+        data,
+        sizes,
+        int(sizes[0]),
+        lambda y: PackedSequence(y, sizes, order, back),
+        lambda s: s if order is None else s.index_select(-2, order),
+        lambda s: s if back is None else s.index_select(-2, back),
+    )
+
+
+def check_dtype(data: Tensor, weight: Tensor) -> Tensor:
+    """The input in the dtype of the weights. Real input to complex weights, and any under autocast, is converted."""
+    if data.device != weight.device:
+        raise DTypeError(
+            f"input is on {data.device} and the layer on {weight.device}. Move one: input.to({str(weight.device)!r})"
+        )
+    if data.dtype == weight.dtype:
+        return data
+    fits = weight.is_complex() and data.dtype == weight.real.dtype
+    if fits or (data.is_floating_point() and torch.is_autocast_enabled(weight.device.type)):
+        return data.to(weight.dtype)
+    raise DTypeError(
+        f"input is {data.dtype} and the layer {weight.dtype}. Convert one: input.to({weight.dtype}) or layer.to({data.dtype})"
+    )
+
+
+def check_finite(data: Tensor) -> None:
+    """Refuse NaN and infinity, saying how many and where the first one is."""
+    wrong = ~torch.isfinite(data)
+    if bool(wrong.any()):
+        where = tuple(int(i) for i in wrong.nonzero()[0])
+        raise NonFiniteError(
+            f"input must be finite (check_finite=True): {int(wrong.sum())} of {data.numel()} values are NaN or infinite, "
+            f"the first at {where}. Mend the data, or pass check_finite=False"
+        )
+
+
+def check_state(state: State, expected: tuple[int, ...], kind: type | None, weight: Tensor) -> State:
+    """A state given by the caller: one tensor or the NamedTuple ``kind``, each of the expected shape."""
+    name = "one tensor" if kind is None else f"a {kind.__name__} of {len(kind._fields)} tensors"  # type: ignore[attr-defined]
+    if kind is not None and isinstance(state, tuple) and len(state) == len(kind._fields):  # type: ignore[attr-defined]
+        state = kind(*state)
+    elif kind is not None or not isinstance(state, Tensor):
+        raise DTypeError(f"state must be {name}, got {type(state).__name__}. Leave it out to start from the initial state")
+
+    def check(tensor: Tensor) -> Tensor:
+        if tuple(tensor.shape) != expected:
+            raise ShapeError(
+                f"state must be {name} of shape {expected} (num_layers * directions, batch, hidden_size; no batch "
+                f"for an unbatched input), got {tuple(tensor.shape)}"
+            )
+        try:
+            return check_dtype(tensor, weight)
+        except DTypeError as error:
+            raise DTypeError(str(error).replace("input", "state")) from None
+
+    return map_state(check, state)
+
+
+def check_dropout(dropout: float) -> float:
+    """A probability below one."""
+    if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+        raise OptionError(f"dropout must be a number in [0, 1), the chance to drop a unit; got {dropout!r}")
+    return float(dropout)

@@ -1,0 +1,187 @@
+"""The additive recurrence, under any map and with any activation."""
+
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from engram.errors import DTypeError, OptionError, check_choice
+from engram.kernels import ACTIVATIONS, activate, additive, check_activation_dtype
+from engram.maps import MapLike
+from engram.nn._cell import Cell
+from engram.nn._recurrent import Recurrent
+
+PLACES = ("depth", "recurrence")
+
+
+class RNNCell(Cell):
+    """One layer of :class:`RNN`; its parameters are those of :class:`Cell`, and ``mod_bias`` ``(H)`` for modReLU.
+
+    ``mod_bias`` starts in U(-0.01, 0.01) (spec/spectral.md 3.1); it is real also for complex weights.
+    """
+
+    equation = "h_t = act(W_hh h_{t-1} + W_ih x_t + b)"
+    mod_bias: Tensor | None
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        activation: str = "tanh",
+        activation_in: str = "recurrence",
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+        **options: Any,
+    ) -> None:
+        check_choice("activation", activation, ACTIVATIONS)
+        check_choice("activation_in", activation_in, PLACES)
+        check_activation_dtype(activation, dtype or torch.get_default_dtype())
+        super().__init__(input_size, hidden_size, dtype=dtype, device=device, **options)
+        self.activation, self.activation_in = activation, activation_in
+        mod_bias = torch.empty_like(self.weight_ih[:, 0].real).uniform_(-0.01, 0.01) if activation == "modrelu" else None
+        self.register_parameter("mod_bias", None if mod_bias is None else nn.Parameter(mod_bias))
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        new = drive + state @ self.weight_hh.mT
+        return new if self.activation_in == "depth" else activate(self.activation, new, self.mod_bias)
+
+    def output(self, state: Tensor) -> Tensor:
+        return activate(self.activation, state, self.mod_bias) if self.activation_in == "depth" else state
+
+    def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
+        in_time = self.activation_in == "recurrence"
+        name, mod_bias = (self.activation, self.mod_bias) if in_time else ("identity", None)
+        states, final = additive(
+            input, self.weight_ih, self.bias, self.weight_hh, state, mod_bias, sizes, name, reverse
+        )
+        return self.output(states), final
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, activation={self.activation!r}, activation_in={self.activation_in!r}"
+
+
+class RNN(Recurrent):
+    r"""The additive recurrent layer: ``torch.nn.RNN`` with a choice of activation and of recurrent matrix.
+
+    .. math::
+        h_t = \phi(W_{hh} h_{t-1} + W_{ih} x_t + b)
+
+    With ``activation_in="depth"`` the recurrence is linear and only what goes upwards is activated,
+    :math:`h_t = W_{hh} h_{t-1} + W_{ih} x_t + b,\; y_t = \phi(h_t)`: the state handed on in time is the
+    pre-activation (spec/depth.md, Eq. 2).
+
+    The whole layer is::
+
+        h = state
+        for t in range(T):
+            h = activation(x[t] @ weight_ih.T + bias + h @ weight_hh.T)
+            output[t] = h
+
+    Args:
+        input_size: D, the number of features of the input.
+        hidden_size: H, the number of features of the state.
+        num_layers: L, layers on top of each other.
+        activation: ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``.
+        activation_in: ``recurrence`` or ``depth``.
+        map: the promise of the recurrent matrix: ``free``, ``exponential``, ``cayley``, or an
+            :class:`engram.maps.Map`.
+        initial_state: ``zero``, or ``trained``: a parameter.
+        bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.RNN. ``dtype`` may be complex.
+        output_all_layers, return_sequence, checkpoint_every, check_finite: see :class:`Recurrent`.
+
+    Inputs, outputs: as :class:`Recurrent`, which is as torch.nn.RNN.
+
+    Attributes:
+        cells: one :class:`RNNCell` a layer and direction; ``layer.weight_hh_l0`` also works, as in torch. There is
+            one bias a layer, where torch.nn.RNN has two that do the same.
+
+    Cost: O(T B H (H + D)) time; memory O(T B H), the states.
+
+    Example::
+
+        >>> layer = RNN(10, 20, 2, map="cayley", activation="modrelu")
+        >>> output, h_n = layer(torch.randn(5, 3, 10))
+        >>> output.shape, h_n.shape
+        (torch.Size([5, 3, 20]), torch.Size([2, 3, 20]))
+    """
+
+    cell = RNNCell
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        activation: str = "tanh",
+        activation_in: str = "recurrence",
+        map: MapLike = "free",
+        initial_state: str = "zero",
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            input_size,
+            hidden_size,
+            num_layers,
+            activation=activation,
+            activation_in=activation_in,
+            map=map,
+            initial_state=initial_state,
+            **options,
+        )
+
+    @classmethod
+    @torch.no_grad()
+    def from_torch(cls, rnn: nn.RNN) -> Self:
+        """The same network as a ``torch.nn.RNN``, weights included (its two biases are added)."""
+        if type(rnn) is not nn.RNN:
+            raise DTypeError(f"RNN.from_torch takes a torch.nn.RNN, got {type(rnn).__name__}")
+        layer = cls(
+            rnn.input_size,
+            rnn.hidden_size,
+            rnn.num_layers,
+            activation=rnn.nonlinearity,
+            bias=rnn.bias,
+            batch_first=rnn.batch_first,
+            dropout=rnn.dropout,
+            bidirectional=rnn.bidirectional,
+            device=rnn.weight_ih_l0.device,
+            dtype=rnn.weight_ih_l0.dtype,
+        )
+        for name, cell in layer.named_cells():
+            cell.weight_ih.copy_(getattr(rnn, f"weight_ih{name}"))
+            cell.weight_hh.copy_(getattr(rnn, f"weight_hh{name}"))
+            if cell.bias is not None:
+                cell.bias.copy_(getattr(rnn, f"bias_ih{name}") + getattr(rnn, f"bias_hh{name}"))
+        return layer.train(rnn.training)
+
+    @torch.no_grad()
+    def to_torch(self) -> nn.RNN:
+        """The same network as a ``torch.nn.RNN``: the matrix of a map is baked in, the second bias is zero."""
+        cell = self.cells[0]
+        if cell.activation not in ("tanh", "relu") or cell.activation_in != "recurrence" or cell.start is not None:
+            raise OptionError(
+                "torch.nn.RNN knows activation 'tanh' and 'relu', in the recurrence, from a zero initial state; "
+                f"this layer has activation={cell.activation!r}, activation_in={cell.activation_in!r}, "
+                f"initial_state={'zero' if cell.start is None else 'trained'!r}. Use layer.fold() to bake in the matrix"
+            )
+        rnn = nn.RNN(
+            self.input_size,
+            self.hidden_size,
+            self.num_layers,
+            nonlinearity=cell.activation,
+            bias=cell.bias is not None,
+            batch_first=self.batch_first,
+            dropout=self.dropout,
+            bidirectional=self.bidirectional,
+            device=cell.weight_ih.device,
+            dtype=cell.weight_ih.dtype,
+        )
+        for name, cell in self.named_cells():
+            getattr(rnn, f"weight_ih{name}").copy_(cell.weight_ih)
+            getattr(rnn, f"weight_hh{name}").copy_(cell.weight_hh)
+            if cell.bias is not None:
+                getattr(rnn, f"bias_ih{name}").copy_(cell.bias)
+                getattr(rnn, f"bias_hh{name}").zero_()
+        return rnn.train(self.training)

@@ -1,0 +1,41 @@
+"""Long sequences in bounded memory: run in segments, keep only the states between them, recompute the rest.
+
+A backward pass needs the states of all T steps. Cut into segments of k steps, only the T/k states at the cuts are
+kept; each segment is run again when its gradient is due (torch.utils.checkpoint), so k + T/k states are alive at a
+time, for one more forward pass of work.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from engram.kernels import State, map_state
+from engram.nn._cell import Cell
+
+
+def run_in_segments(
+    cell: Cell, data: Tensor, state: State, sizes: Tensor | None, reverse: bool, every: int, keep: bool
+) -> tuple[Tensor | None, State]:
+    """:meth:`Cell.run` in segments of ``every`` steps. Without ``keep`` no outputs are returned, nor ever held at once."""
+    outputs: list[Tensor] = []
+    pieces = list(_cut(data, sizes, every))
+    for piece, alive in reversed(pieces) if reverse else pieces:
+        n = piece.shape[1] if alive is None else int(alive[0])
+        entering = map_state(lambda s: s[:n], state)  # noqa: B023 - called at once
+        output, new = checkpoint(cell.run, piece, entering, alive, reverse, use_reentrant=False)
+        state = map_state(lambda s, old: s if n == len(old) else torch.cat([s, old[n:]]), new, state)  # noqa: B023
+        if keep:
+            outputs.append(output)
+    if not keep:
+        return None, state
+    return torch.cat(outputs[::-1] if reverse else outputs), state
+
+
+def _cut(data: Tensor, sizes: Tensor | None, every: int) -> Iterator[tuple[Tensor, Tensor | None]]:
+    if sizes is None:
+        yield from ((piece, None) for piece in data.split(every))
+        return
+    alive = sizes.split(every)
+    yield from zip(data.split([int(n.sum()) for n in alive]), alive, strict=True)

@@ -1,0 +1,60 @@
+"""The package as a whole: one version, what ships, what must never be written down."""
+
+import re
+import subprocess
+import tomllib
+from importlib import metadata, resources
+from pathlib import Path
+
+import pytest
+
+import engram
+
+ROOT = Path(__file__).parents[1]
+
+# Written with [] so that this file does not match itself.
+REGISTRY_HOST = r"pypi[.]org|pythonhoste[d]|download[.]pytorch|pypi-mor[e]"
+MACHINE_PATH = r"(?<![\w.\-])/(wor[k]|roo[t]|op[t]|hom[e])(?![\w\-])"
+FORBIDDEN = re.compile(f"{REGISTRY_HOST}|{MACHINE_PATH}")
+
+
+def test_version_has_one_source() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert metadata.version("engram") == project["version"] == engram.__version__
+    for source in Path(engram.__file__).parent.rglob("*.py"):
+        assert project["version"] not in source.read_text(), f"version repeated in {source.name}"
+
+
+def test_citation_has_the_same_version() -> None:
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert cited is not None
+    assert cited[1] == metadata.version("engram")
+
+
+def test_types_ship() -> None:
+    assert resources.files("engram").joinpath("py.typed").is_file()
+
+
+def test_torch_is_pinned() -> None:
+    assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
+
+
+WRITTEN_DOWN = ["pypi" + ".org/simple", "cd /" + "work", "file:///" + "opt/x"]
+
+
+@pytest.mark.parametrize("text", WRITTEN_DOWN)
+def test_forbidden_finds(text: str) -> None:
+    assert FORBIDDEN.search(text)
+
+
+def test_no_registry_or_machine_path_is_written_down() -> None:
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    files = [ROOT / name for name in names.split("\0") if name]
+    assert ROOT / "pyproject.toml" in files
+    for file in files:
+        if file.is_file():  # a tracked file may be deleted and not yet committed
+            found = FORBIDDEN.search(file.read_text(errors="ignore"))
+            assert found is None, f"{file.relative_to(ROOT)} names {found[0]!r}"
