@@ -7,7 +7,7 @@ Which loop runs is said by :func:`status` and chosen with :func:`use`; memory ke
 from engram.kernels._activations import ACTIVATIONS, activate, check_activation_dtype
 from engram.kernels._additive import additive
 from engram.kernels._choice import KERNELS, chosen, status, use
-from engram.kernels._reference import State, additive_reference, map_state, scan
+from engram.kernels._reference import State, additive_reference, first_rows, map_state, replace_rows, scan
 from engram.kernels._workspace import free_workspaces
 
 __all__ = [
@@ -19,8 +19,10 @@ __all__ = [
     "additive_reference",
     "check_activation_dtype",
     "chosen",
+    "first_rows",
     "free_workspaces",
     "map_state",
+    "replace_rows",
     "scan",
     "status",
     "use",

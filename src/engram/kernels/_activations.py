@@ -19,7 +19,7 @@ modReLU is spec/spectral.md section 3.1 (Arjovsky et al. 2016), with value 0 at 
 import torch
 from torch import Tensor
 
-from engram.errors import DTypeError
+from engram.errors import DTypeError, OptionError
 
 ACTIVATIONS = ("identity", "tanh", "relu", "sigmoid", "modrelu")
 
@@ -34,7 +34,7 @@ def activate(name: str, z: Tensor, bias: Tensor | None = None) -> Tensor:
         case "sigmoid":
             return z.sigmoid()
         case "modrelu":
-            return z.sgn() * torch.relu(z.abs() + bias)
+            return z.sgn() * torch.relu(z.abs() + _given(bias))
     return z
 
 
@@ -48,29 +48,35 @@ def activate_(name: str, z: Tensor, bias: Tensor | None = None) -> Tensor:
         case "sigmoid":
             return z.sigmoid_()
         case "modrelu":
-            assert bias is not None
-            modulus = z.abs().add_(bias).relu_()
+            modulus = z.abs().add_(_given(bias)).relu_()
             return z.sgn_().mul_(modulus)
     return z
 
 
-def pull_back(name: str, g: Tensor, h: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+def pull_back(name: str, g: Tensor, h: Tensor, bias: Tensor | None, out: Tensor) -> None:
     """dL/dz from g = dL/dh and h = act(z), written to ``out`` (which may be ``g``)."""
     match name:
         case "tanh":
-            return torch.ops.aten.tanh_backward.grad_input(g, h, grad_input=out)
+            torch.ops.aten.tanh_backward.grad_input(g, h, grad_input=out)
         case "relu":
-            return torch.ops.aten.threshold_backward.grad_input(g, h, 0, grad_input=out)
+            torch.ops.aten.threshold_backward.grad_input(g, h, 0, grad_input=out)
         case "sigmoid":
-            return torch.ops.aten.sigmoid_backward.grad_input(g, h, grad_input=out)
+            torch.ops.aten.sigmoid_backward.grad_input(g, h, grad_input=out)
         case "modrelu" if not h.is_complex():
-            return torch.mul(g, h != 0, out=out)
+            torch.mul(g, h != 0, out=out)
         case "modrelu":
             phase, length = h.sgn(), h.abs()
             turned = phase.conj() * g
-            swing = torch.where(length > 0, length / (length - bias), 0)
-            return torch.mul(phase, torch.complex(turned.real, turned.imag * swing), out=out)
-    return out.copy_(g)
+            swing = torch.where(length > 0, length / (length - _given(bias)), 0)
+            torch.mul(phase, torch.complex(turned.real, turned.imag * swing), out=out)
+        case _:
+            out.copy_(g)
+
+
+def _given(bias: Tensor | None) -> Tensor:
+    if bias is None:
+        raise OptionError("activation 'modrelu' needs its bias (H,), got None. Pass mod_bias")
+    return bias
 
 
 def modrelu_bias_grad(dz: Tensor, h: Tensor) -> Tensor:
@@ -83,5 +89,6 @@ def check_activation_dtype(name: str, dtype: torch.dtype) -> None:
     """ReLU needs an order, which complex numbers do not have."""
     if name == "relu" and dtype.is_complex:
         raise DTypeError(
-            f"activation 'relu' needs a real dtype, got {dtype}: complex numbers have no order. Use 'modrelu', its complex form"
+            f"activation 'relu' needs a real dtype, got {dtype}: complex numbers have no order. "
+            "Use 'modrelu', its complex form"
         )

@@ -7,9 +7,8 @@
     dL/dx_t = W_ih^* dL/dz_t
 
 (spec/spectral.md section 1.) The input projection is one product over all steps, written into the memory that the
-loop then turns into the states; the weight gradients are one product over all steps each. The only arrays of the
-size of the sequence are the states, which the caller gets and the backward pass needs, and dL/dz, which is a
-workspace.
+loop then turns into the states, which the caller gets and the backward pass needs: the only array of the size of the
+sequence. The backward pass is in :mod:`engram.kernels._chunks`.
 """
 
 from typing import Any
@@ -17,12 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engram.errors import check_choice
 from engram.kernels._activations import ACTIVATIONS, check_activation_dtype
 from engram.kernels._choice import loops, plain
+from engram.kernels._chunks import backward_in_chunks
 from engram.kernels._reference import additive_reference
-from engram.kernels._steps import previous_states
-from engram.kernels._workspace import borrow
-from engram.errors import check_choice
 
 
 def additive(
@@ -109,26 +107,10 @@ def _backward(
     needs_weights: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of input, weight_ih, bias, weight_hh, start, mod_bias; an empty tensor where none is needed."""
-    with borrow(states.shape, like=states) as dz:
-        grad_start, grad_bias, grad_mod = loops(states).backward_loop(
-            grad_states, grad_final, states, weight_hh, mod_bias, sizes, activation, reverse, dz
-        )
-        dz_rows, input_rows = dz.view(-1, dz.shape[-1]), input.reshape(-1, input.shape[-1])
-        nothing = dz.new_empty(0)
-        grad_input = (dz_rows @ weight_ih.conj()).view(input.shape) if needs_input else nothing
-        grad_ih = dz_rows.t() @ input_rows.conj() if needs_weights else nothing
-        grad_hh = _recurrent_gradient(dz, states, start, sizes, reverse) if needs_weights else nothing
-    return grad_input, grad_ih, grad_bias, grad_hh, grad_start, grad_mod
-
-
-def _recurrent_gradient(dz: Tensor, states: Tensor, start: Tensor, sizes: Tensor | None, reverse: bool) -> Tensor:
-    """sum_t dL/dz_t h_{t-1}^*: one product over all steps, and one for the first step."""
-    if sizes is not None:
-        return dz.t() @ previous_states(states, start, sizes, reverse).conj()
-    first = -1 if reverse else 0
-    later, earlier = (dz[:-1], states[1:]) if reverse else (dz[1:], states[:-1])
-    product = later.flatten(0, 1).t() @ earlier.flatten(0, 1).conj()
-    return product.addmm_(dz[first].t(), start.conj())
+    return backward_in_chunks(
+        loops(states), grad_states, grad_final, input, weight_ih, weight_hh, start, mod_bias, sizes, states,
+        activation, reverse, needs_input, needs_weights,
+    )  # fmt: skip
 
 
 @_backward.register_fake

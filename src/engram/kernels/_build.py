@@ -76,7 +76,18 @@ def _compile(dtype: torch.dtype) -> Path:
         code, built = Path(scratch, "additive.c"), Path(scratch, "additive.so")
         code.write_text(source)
         for flags in FLAGS:
-            command = [compiler, "-std=gnu11", "-O3", "-shared", "-fPIC", REAL[dtype], *flags, str(code), "-o", str(built)]
+            command = [
+                compiler,
+                "-std=gnu11",
+                "-O3",
+                "-shared",
+                "-fPIC",
+                REAL[dtype],
+                *flags,
+                str(code),
+                "-o",
+                str(built),
+            ]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             if done.returncode == 0:
                 built.replace(target)

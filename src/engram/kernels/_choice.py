@@ -64,4 +64,7 @@ def status() -> dict[str, str]:
     >>> sorted(status())
     ['float32', 'float64', 'kernel']
     """
-    return {"kernel": _chosen, **{str(d).removeprefix("torch."): _build.reason(d) for d in (torch.float32, torch.float64)}}
+    return {
+        "kernel": _chosen,
+        **{str(d).removeprefix("torch."): _build.reason(d) for d in (torch.float32, torch.float64)},
+    }

@@ -4,7 +4,7 @@ The same two signatures as :mod:`engram.kernels._eager`, which says what they co
 interpreter lock for the length of a call, so several Python threads can be inside at once.
 """
 
-from ctypes import CDLL, c_int, c_int64, c_void_p
+from ctypes import c_int, c_int64, c_void_p
 
 import torch
 from torch import Tensor
@@ -55,9 +55,10 @@ def backward_loop(
 def _call(
     name: str, states: Tensor, sizes: Tensor | None, activation: str, reverse: bool, batch: int, *arrays: Tensor | None
 ) -> None:
-    """Call the C function. Inputs may be strided (they are copied); what it writes to is contiguous by construction."""
+    """Call the C function. Strided inputs are copied; what it writes to is contiguous by construction."""
     loops = library(states.dtype)
-    assert isinstance(loops, CDLL), "the caller checks that the library is there"
+    if loops is None:
+        raise RuntimeError(f"no compiled loop for {states.dtype}")
     first = None if sizes is None else torch.tensor(offsets(sizes))
     steps = states.shape[0] if sizes is None else len(sizes)
     layout = [None if array is None else array.contiguous() for array in (sizes, first)]

@@ -20,7 +20,7 @@ def forward_loop(
     activation: str,
     reverse: bool,
 ) -> Tensor:
-    """Turn ``states``, which comes in holding the drive, into h_t = act(drive_t + W h_{t-1}); returns the last state."""
+    """Turn ``states``, which holds the drive, into h_t = act(drive_t + W h_{t-1}); returns the last state."""
     alive, now = step_sizes(states, sizes), split(states, sizes)
     weight_t, final = weight.t(), start.clone()
     before, ready = start, len(start)
@@ -46,7 +46,7 @@ def backward_loop(
     reverse: bool,
     dz: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Write dL/dz_t, z_t = drive_t + W h_{t-1}, for all steps to ``dz``; returns the gradients of start, bias, mod_bias.
+    """Write dL/dz_t, z_t = drive_t + W h_{t-1}, to ``dz``; returns the gradients of start, bias and mod_bias.
 
     dL/dz_t = act'(z_t) (dL/dh_t + W^* dL/dz_{t+1}), the slope rebuilt from h_t.
     """

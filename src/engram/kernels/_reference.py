@@ -21,6 +21,16 @@ def map_state(function: Callable[..., Tensor], *states: State) -> State:
     return type(states[0])(*(function(*fields) for fields in zip(*states, strict=True)))
 
 
+def first_rows(state: State, n: int) -> State:
+    """The first n rows of a state: those that are alive."""
+    return map_state(lambda s: s[:n], state)
+
+
+def replace_rows(new: State, old: State) -> State:
+    """``new`` in place of the first rows of ``old``; the other rows keep their state."""
+    return map_state(lambda s, o: s if len(s) == len(o) else torch.cat([s, o[len(s) :]]), new, old)
+
+
 def scan(
     step: Callable[[Tensor, State], State],
     drive: Tensor,
@@ -40,10 +50,9 @@ def scan(
     alive, pieces = step_sizes(drive, sizes), split(drive, sizes)
     outputs: list[Tensor] = [drive] * len(alive)
     for t in order(len(alive), reverse):
-        n = alive[t]
-        new = step(pieces[t], map_state(lambda s: s[:n], state))
+        new = step(pieces[t], first_rows(state, alive[t]))
         outputs[t] = output(new)
-        state = map_state(lambda s, old: s if n == len(old) else torch.cat([s, old[n:]]), new, state)
+        state = replace_rows(new, state)
     return torch.stack(outputs) if sizes is None else torch.cat(outputs), state
 
 

@@ -31,14 +31,13 @@ def offsets(sizes: Tensor) -> list[int]:
     return list(accumulate(sizes.tolist()[:-1], initial=0))
 
 
-def previous_states(states: Tensor, start: Tensor, sizes: Tensor, reverse: bool) -> Tensor:
-    """For each row of a packed sequence, the state that the recurrence came from (a copy)."""
+def previous_rows(sizes: Tensor, reverse: bool) -> Tensor:
+    """For each row of a packed sequence, the row of [start; states] that the recurrence came from."""
     lengths, first = sizes.tolist(), offsets(sizes)
-    batch = lengths[0]
-    source = []  # row numbers in [start; states]
+    source = []
     for t, n in enumerate(lengths):
         row = torch.arange(n)
         before = t + 1 if reverse else t - 1
         alive = lengths[before] if 0 <= before < len(lengths) else 0
-        source.append(torch.where(row < alive, batch + (first[before] if alive else 0) + row, row))
-    return torch.cat([start, states]).index_select(0, torch.cat(source).to(states.device))
+        source.append(torch.where(row < alive, lengths[0] + (first[before] if alive else 0) + row, row))
+    return torch.cat(source)

@@ -28,5 +28,7 @@ def make_map(map: MapLike, size: int) -> Map:
         return copy.deepcopy(map)  # a map holds a base point: two matrices must not share one
     made = map(size) if callable(map) else None
     if not isinstance(made, Map):
-        raise DTypeError(f"map must be one of {', '.join(MAPS)}, an engram.maps.Map, or a function size -> Map; got {map!r}")
+        raise DTypeError(
+            f"map must be one of {', '.join(MAPS)}, an engram.maps.Map, or a function size -> Map; got {map!r}"
+        )
     return made

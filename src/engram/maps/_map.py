@@ -63,8 +63,8 @@ class Map(nn.Module, ABC):
             )
         if not self.contains(matrix):
             raise ManifoldError(
-                f"a matrix under {type(self).__name__} must be {self.promise}; the one assigned is {self.distance(matrix):.3g} "
-                "away from that. Assign map.sample(), or project it first"
+                f"a matrix under {type(self).__name__} must be {self.promise}; the one assigned is "
+                f"{self.distance(matrix):.3g} away from that. Assign map.sample(), or project it first"
             )
         return self.free(matrix)
 
@@ -75,4 +75,6 @@ class Map(nn.Module, ABC):
 def require_real(map: Map, matrix: Tensor) -> None:
     """Refuse a complex matrix where the map is a real one."""
     if matrix.is_complex():
-        raise DTypeError(f"{type(map).__name__} is a map to real matrices, got {matrix.dtype}. Use a real dtype or map='free'")
+        raise DTypeError(
+            f"{type(map).__name__} is a map to real matrices, got {matrix.dtype}. Use a real dtype or map='free'"
+        )

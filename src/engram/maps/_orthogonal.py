@@ -63,7 +63,8 @@ class Orthogonal(Map):
         """Uniform on the orthogonal group (Haar): torch.nn.init.orthogonal_."""
         empty = torch.empty(self.size, self.size, device=device, dtype=dtype)
         require_real(self, empty)
-        return torch.nn.init.orthogonal_(empty, generator=generator)
+        torch.nn.init.orthogonal_(empty, generator=generator)
+        return empty
 
 
 class Exponential(Orthogonal):
@@ -75,7 +76,8 @@ class Exponential(Orthogonal):
     equation = "W = Q exp(A), A^T = -A"
 
     def retract(self, skew: Tensor) -> Tensor:
-        return torch.linalg.matrix_exp(skew)
+        result: Tensor = torch.linalg.matrix_exp(skew)
+        return result
 
 
 class Cayley(Orthogonal):
@@ -88,4 +90,5 @@ class Cayley(Orthogonal):
 
     def retract(self, skew: Tensor) -> Tensor:
         eye = torch.eye(self.size, device=skew.device, dtype=skew.dtype)
-        return torch.linalg.solve(eye + skew, eye - skew)
+        result: Tensor = torch.linalg.solve(eye + skew, eye - skew)
+        return result

@@ -2,7 +2,6 @@
 
 import math
 from abc import ABC, abstractmethod
-from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import torch
@@ -11,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from engram.errors import OptionError, check_choice, check_size
-from engram.kernels import State, scan
+from engram.kernels import scan
 from engram.maps import Free, MapLike, make_map
-from engram.nn._parametrized import reduce_parametrized
+from engram.nn._parametrized import reduce_parametrized, with_built_weights
 
 
 class Cell(nn.Module, ABC):
@@ -69,7 +68,9 @@ class Cell(nn.Module, ABC):
         check_choice("initial_state", initial_state, ("trained", "zero"))
         rows, made = self.gates * hidden_size, make_map(map, hidden_size)
         if rows != hidden_size and not isinstance(made, Free):
-            raise OptionError(f"a map needs a square matrix, but weight_hh of {type(self).__name__} is {rows} x {hidden_size}")
+            raise OptionError(
+                f"a map needs a square matrix, but weight_hh of {type(self).__name__} is {rows} x {hidden_size}"
+            )
 
         def empty(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
@@ -77,7 +78,9 @@ class Cell(nn.Module, ABC):
         self.weight_ih = empty(rows, input_size)
         self.weight_hh = empty(rows, hidden_size)
         self.register_parameter("bias", empty(rows) if bias else None)
-        self.register_parameter("start", empty(len(self._fields()), hidden_size) if initial_state == "trained" else None)
+        self.register_parameter(
+            "start", empty(len(self._fields()), hidden_size) if initial_state == "trained" else None
+        )
         self.reset_parameters()
         if not isinstance(made, Free):
             with torch.no_grad():
@@ -127,8 +130,8 @@ class Cell(nn.Module, ABC):
 
         The plain loop; a cell with a fast kernel overrides this. A matrix under a map is built once, not once a step.
         """
-        with parametrize.cached() if parametrize.is_parametrized(self) else nullcontext():
-            return scan(self.step, self.drive(input), state, sizes, reverse, self.output)
+        cell = with_built_weights(self)
+        return scan(cell.step, cell.drive(input), state, sizes, reverse, cell.output)
 
     def penalty(self) -> Tensor:
         """What this cell adds to a training loss (its map's soft constraints); zero unless overridden."""

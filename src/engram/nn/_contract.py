@@ -41,8 +41,8 @@ def check_contract(make: Callable[..., Recurrent], tolerance: float = 1e-10) -> 
                     if not worst <= tolerance:
                         name = (clause.__doc__ or "").strip().rstrip(".")
                         raise ContractError(
-                            f"{type(layer).__name__} with num_layers={layers}, bidirectional={bidirectional} breaks the contract: "
-                            f"{name}. Largest difference {worst:.3g}, allowed {tolerance:.3g}"
+                            f"{type(layer).__name__} with num_layers={layers}, bidirectional={bidirectional} "
+                            f"breaks the contract: {name}. Largest difference {worst:.3g}, allowed {tolerance:.3g}"
                         )
     finally:
         torch.random.set_rng_state(torch_state)
@@ -141,7 +141,7 @@ def _differentiable(layer: Recurrent, x: Tensor) -> float:
         values = tuple(p.detach().clone().requires_grad_() for p in layer.parameters())
 
         def run(x: Tensor, *weights: Tensor) -> Tensor:
-            output, state = torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), (x,))
+            output, _ = torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), (x,))
             total: Tensor = (output * torch.linspace(-1, 1, output.numel(), dtype=x.dtype).view_as(output)).sum()
             return total
 

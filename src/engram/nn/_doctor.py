@@ -43,7 +43,7 @@ def doctor(model: nn.Module) -> Diagnosis:
     report = Diagnosis()
     for name, module in model.named_modules():
         if parametrize.is_parametrized(module):
-            for weight, maps in module.parametrizations.items():  # type: ignore[operator, union-attr]
+            for weight, maps in module.parametrizations.items():
                 _promise(report, f"{name}.{weight}".lstrip("."), getattr(module, weight), maps)
     for name, parameter in model.named_parameters():
         _gradient(report, name, parameter)

@@ -27,16 +27,21 @@ def rows_of(input: Tensor | PackedSequence, features: int, batch_first: bool) ->
     if isinstance(input, PackedSequence):
         return _packed(input, features)
     if not isinstance(input, Tensor):
-        raise DTypeError(f"input must be a Tensor or a PackedSequence, got {type(input).__name__}. Use torch.as_tensor(input)")
+        raise DTypeError(
+            f"input must be a Tensor or a PackedSequence, got {type(input).__name__}. Use torch.as_tensor(input)"
+        )
     layout = "(batch, time, features)" if batch_first else "(time, batch, features)"
     if input.dim() not in (2, 3):
         raise ShapeError(
-            f"input must be {layout}, or (time, features) for one sequence; got {input.dim()} dimensions, shape {tuple(input.shape)}"
+            f"input must be {layout}, or (time, features) for one sequence; got {input.dim()} dimensions, "
+            f"shape {tuple(input.shape)}"
         )
     if input.shape[-1] != features:
         swapped = input.dim() == 3 and features in input.shape[:2]
         hint = " Are the axes in that order?" if swapped else ""
-        raise ShapeError(f"input must be {layout} with {features} features (input_size), got {tuple(input.shape)}.{hint}")
+        raise ShapeError(
+            f"input must be {layout} with {features} features (input_size), got {tuple(input.shape)}.{hint}"
+        )
     if 0 in input.shape:
         raise ShapeError(f"input must hold at least one step of at least one sequence, got shape {tuple(input.shape)}")
     if input.dim() == 2:
@@ -83,7 +88,8 @@ def check_dtype(data: Tensor, weight: Tensor) -> Tensor:
     if fits or (data.is_floating_point() and torch.is_autocast_enabled(weight.device.type)):
         return data.to(weight.dtype)
     raise DTypeError(
-        f"input is {data.dtype} and the layer {weight.dtype}. Convert one: input.to({weight.dtype}) or layer.to({data.dtype})"
+        f"input is {data.dtype} and the layer {weight.dtype}. "
+        f"Convert one: input.to({weight.dtype}) or layer.to({data.dtype})"
     )
 
 
@@ -93,8 +99,8 @@ def check_finite(data: Tensor) -> None:
     if bool(wrong.any()):
         where = tuple(int(i) for i in wrong.nonzero()[0])
         raise NonFiniteError(
-            f"input must be finite (check_finite=True): {int(wrong.sum())} of {data.numel()} values are NaN or infinite, "
-            f"the first at {where}. Mend the data, or pass check_finite=False"
+            f"input must be finite (check_finite=True): {int(wrong.sum())} of {data.numel()} values are NaN "
+            f"or infinite, the first at {where}. Mend the data, or pass check_finite=False"
         )
 
 
@@ -104,7 +110,9 @@ def check_state(state: State, expected: tuple[int, ...], kind: type | None, weig
     if kind is not None and isinstance(state, tuple) and len(state) == len(kind._fields):  # type: ignore[attr-defined]
         state = kind(*state)
     elif kind is not None or not isinstance(state, Tensor):
-        raise DTypeError(f"state must be {name}, got {type(state).__name__}. Leave it out to start from the initial state")
+        raise DTypeError(
+            f"state must be {name}, got {type(state).__name__}. Leave it out to start from the initial state"
+        )
 
     def check(tensor: Tensor) -> Tensor:
         if tuple(tensor.shape) != expected:

@@ -4,10 +4,12 @@ torch gives such a module a class made at run time. Pickle cannot find that clas
 so that torch's own ``remove_parametrizations`` on a copy takes the weight away from the original too.
 """
 
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from torch import nn
 from torch.nn.utils import parametrize
+
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
 def _plain_class(module: nn.Module) -> type[nn.Module]:
@@ -16,8 +18,26 @@ def _plain_class(module: nn.Module) -> type[nn.Module]:
 
 def _parametrizations(module: nn.Module) -> dict[str, nn.Module]:
     lists = module.parametrizations
-    assert isinstance(lists, nn.ModuleDict)
-    return dict(lists.items())
+    return dict(lists.items()) if isinstance(lists, nn.ModuleDict) else {}
+
+
+def _other_modules(module: nn.Module) -> dict[str, nn.Module | None]:
+    return {name: child for name, child in module._modules.items() if name != "parametrizations"}
+
+
+def with_built_weights(module: AnyModule) -> AnyModule:
+    """A view of a module in which every parametrized weight is a plain tensor, built now and still in the graph.
+
+    For a loop that reads the weight at every step: through the view it is built once a call. (torch's own
+    ``parametrize.cached`` is one switch for the whole process, unsafe with threads and with recomputation.)
+    """
+    if not parametrize.is_parametrized(module):
+        return module
+    view = _plain_class(module).__new__(_plain_class(module))
+    view.__dict__.update(module.__dict__)
+    view.__dict__.update({name: getattr(module, name) for name in _parametrizations(module)})
+    view.__dict__["_modules"] = _other_modules(module)
+    return cast(AnyModule, view)
 
 
 def bake(module: nn.Module) -> None:
@@ -32,7 +52,7 @@ def bake(module: nn.Module) -> None:
 def reduce_parametrized(module: nn.Module) -> tuple[Any, ...]:
     """What ``module.__reduce_ex__`` returns: the plain class, its attributes, the state of each parametrization."""
     attributes = dict(module.__dict__)
-    attributes["_modules"] = {k: m for k, m in module._modules.items() if k != "parametrizations"}
+    attributes["_modules"] = _other_modules(module)
     weights = {
         name: (list(maps.children()), maps.state_dict(), [p.requires_grad for p in maps.parameters()])
         for name, maps in _parametrizations(module).items()

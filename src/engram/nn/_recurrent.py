@@ -14,8 +14,8 @@ from torch.nn.utils.rnn import PackedSequence
 from engram.errors import check_size
 from engram.kernels import State, map_state
 from engram.nn._cell import Cell
-from engram.nn._parametrized import bake
 from engram.nn._inputs import Rows, check_dropout, check_dtype, check_finite, check_state, rows_of
+from engram.nn._parametrized import bake
 from engram.nn._segments import run_in_segments
 
 _TORCH_NAME = re.compile(r"(\w+)_l(\d+)(_reverse)?")
@@ -48,11 +48,12 @@ class Recurrent(nn.Module):
         output: ``(T, B, directions*H)``, in the form of the input.
         state: after the last step, in the form of the state given.
 
-    Under autocast the layer computes in the dtype of its weights: a promise such as \\|W h\\| = \\|h\\| does not survive
-    the 8 bits of bfloat16, a thousand times over.
+    Under autocast the layer computes in the dtype of its weights: a promise such as \\|W h\\| = \\|h\\| does not
+    survive the 8 bits of bfloat16, a thousand times over.
     """
 
     cell: ClassVar[type[Cell]]
+    cells: Any  # an nn.ModuleList: one cell a layer and direction, forward before backward
 
     def __init__(
         self,
@@ -85,9 +86,7 @@ class Recurrent(nn.Module):
         features = input_size
         for _ in range(num_layers):
             for _ in range(self.directions):
-                self.cells.append(
-                    self.cell(features, hidden_size, bias=bias, device=device, dtype=dtype, **options)
-                )
+                self.cells.append(self.cell(features, hidden_size, bias=bias, device=device, dtype=dtype, **options))
             features = self.cells[-1].output_size * self.directions
 
     @property
@@ -133,7 +132,8 @@ class Recurrent(nn.Module):
         self, cell: Any, data: Tensor, start: State, sizes: Tensor | None, reverse: bool, keep: bool
     ) -> tuple[Any, State]:
         if self.checkpoint_every is None:
-            return cell.run(data, start, sizes, reverse)
+            output, final = cell.run(data, start, sizes, reverse)
+            return output, final
         return run_in_segments(cell, data, start, sizes, reverse, self.checkpoint_every, keep)
 
     def named_cells(self) -> Iterator[tuple[str, Any]]:

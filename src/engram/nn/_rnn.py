@@ -39,7 +39,9 @@ class RNNCell(Cell):
         check_activation_dtype(activation, dtype or torch.get_default_dtype())
         super().__init__(input_size, hidden_size, dtype=dtype, device=device, **options)
         self.activation, self.activation_in = activation, activation_in
-        mod_bias = torch.empty_like(self.weight_ih[:, 0].real).uniform_(-0.01, 0.01) if activation == "modrelu" else None
+        mod_bias = (
+            torch.empty_like(self.weight_ih[:, 0].real).uniform_(-0.01, 0.01) if activation == "modrelu" else None
+        )
         self.register_parameter("mod_bias", None if mod_bias is None else nn.Parameter(mod_bias))
 
     def step(self, drive: Tensor, state: Tensor) -> Tensor:

@@ -11,21 +11,23 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from engram.kernels import State, map_state
+from engram.kernels import State, first_rows, replace_rows
 from engram.nn._cell import Cell
+from engram.nn._parametrized import with_built_weights
 
 
 def run_in_segments(
     cell: Cell, data: Tensor, state: State, sizes: Tensor | None, reverse: bool, every: int, keep: bool
 ) -> tuple[Tensor | None, State]:
-    """:meth:`Cell.run` in segments of ``every`` steps. Without ``keep`` no outputs are returned, nor ever held at once."""
+    """:meth:`Cell.run` in segments of ``every`` steps. Without ``keep`` the outputs are dropped as they come."""
+    cell = with_built_weights(cell)
     outputs: list[Tensor] = []
     pieces = list(_cut(data, sizes, every))
     for piece, alive in reversed(pieces) if reverse else pieces:
         n = piece.shape[1] if alive is None else int(alive[0])
-        entering = map_state(lambda s: s[:n], state)  # noqa: B023 - called at once
+        entering = first_rows(state, n)
         output, new = checkpoint(cell.run, piece, entering, alive, reverse, use_reentrant=False)
-        state = map_state(lambda s, old: s if n == len(old) else torch.cat([s, old[n:]]), new, state)  # noqa: B023
+        state = replace_rows(new, state)
         if keep:
             outputs.append(output)
     if not keep:

@@ -1,0 +1,48 @@
+"""The picture of a bench: one panel a thread count, one group of bars a size, time relative to torch.nn.RNN."""
+
+from pathlib import Path
+from typing import Any
+
+SHOWN = (
+    ("engram", "#0b5fa5"),
+    ("engram-cayley", "#5aa0d8"),
+    ("torch.nn.RNN", "#888888"),
+    ("torch.nn.LSTM", "#bbbbbb"),
+    ("python-loop", "#d98c3f"),
+    ("geotorch", "#b04a3a"),
+)
+
+
+def draw_layers(result: dict[str, Any], path: Path) -> None:
+    """Write the figure (SVG or PNG, by the ending of the path)."""
+    import matplotlib  # slow to import, and only needed here
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    threads = sorted({row["threads"] for row in result["rows"]})
+    figure, axes = pyplot.subplots(len(threads), 1, figsize=(11, 3.4 * len(threads)), squeeze=False, sharex=True)
+    for axis, count in zip(axes[:, 0], threads, strict=True):
+        sizes: dict[tuple[int, ...], dict[str, float]] = {}
+        for row in result["rows"]:
+            if row["threads"] == count:
+                key = (row["T"], row["B"], row["H"], row["D"])
+                sizes.setdefault(key, {})[row["contestant"]] = row["median_ms"]
+        names = [(name, color) for name, color in SHOWN if all(name in times for times in sizes.values())]
+        width = 0.84 / len(names)
+        for i, (name, color) in enumerate(names):
+            heights = [times[name] / times["torch.nn.RNN"] for times in sizes.values()]
+            places = [k + (i - len(names) / 2 + 0.5) * width for k in range(len(sizes))]
+            axis.bar(places, heights, width, label=name, color=color)
+        axis.axhline(1, color="#555555", linewidth=0.8, linestyle=":")
+        axis.set_yscale("log")
+        axis.set_ylabel("time / torch.nn.RNN")
+        axis.set_title(f"{count} thread{'s' if count > 1 else ''}", loc="left", fontsize=10)
+        axis.set_xticks(range(len(sizes)), [f"T={t} B={b}\nH={h} D={d}" for t, b, h, d in sizes], fontsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].legend(ncols=len(SHOWN), fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(0, 1.3))
+    figure.suptitle("Forward and backward of one layer (lower is faster)", x=0.01, ha="left", fontsize=11)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    pyplot.close(figure)

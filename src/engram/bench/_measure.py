@@ -1,0 +1,55 @@
+"""Timing that can be trusted on a noisy machine: contestants take turns, and only ratios within one run are told."""
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable
+from math import exp, log
+from statistics import median
+from typing import Any
+
+import torch
+
+from engram.kernels import status
+
+
+def interleaved(contestants: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of each call: every contestant once a round, so that a slow moment of the machine hits all of them."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for name in contestants:  # the first call pays for compiling, memory and caches
+        contestants[name]()
+    for _ in range(repeats):
+        for name, call in contestants.items():
+            begin = time.perf_counter()
+            call()
+            seconds[name].append(time.perf_counter() - begin)
+    return seconds
+
+
+def spread(seconds: list[float]) -> dict[str, float]:
+    """Median and range in milliseconds."""
+    return {"median_ms": 1e3 * median(seconds), "min_ms": 1e3 * min(seconds), "max_ms": 1e3 * max(seconds)}
+
+
+def geomean(ratios: Iterable[float]) -> float:
+    """The geometric mean."""
+    logs = [log(ratio) for ratio in ratios]
+    return exp(sum(logs) / len(logs))
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers depend on."""
+    try:
+        with open("/proc/cpuinfo") as file:  # noqa: PTH123 - a pseudo file
+            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return {
+        "processor": names[0] if names else platform.processor(),
+        "cores": os.cpu_count(),
+        "load_average": [round(load, 2) for load in os.getloadavg()],
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "kernels": status(),
+    }

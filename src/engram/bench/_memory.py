@@ -1,0 +1,42 @@
+"""The peak memory of one training step, each contestant in a process of its own."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from engram.bench._contestants import LoopRNN, Size, training_step
+from engram.nn import RNN
+
+LAYERS = {"engram": RNN, "python-loop": LoopRNN}
+
+
+def peak_memory(name: str, size: Size) -> float:
+    """Megabytes by which a training step raises the peak of a fresh process."""
+    program = f"from engram.bench._memory import *; print(step_memory({name!r}, Size{tuple(size)}))"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def step_memory(name: str, size: Size) -> float:
+    torch.set_num_threads(1)
+    warm_up = Size(2, 2, size.H, size.D)
+    layer = LAYERS[name](size.D, size.H)
+    input, gradient = torch.randn(size.T, size.B, size.D), torch.randn(size.T, size.B, size.H)
+    training_step(layer, torch.randn(*warm_up[:2], size.D), torch.randn(*warm_up[:3]))()
+    before = _peak()
+    training_step(layer, input, gradient)()
+    return _peak() - before
+
+
+def _peak() -> float:
+    """The peak resident memory of this process so far, in megabytes."""
+    try:  # Linux: ru_maxrss would count the parent's memory at the time of the fork
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return int(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) / 1024
+    except OSError:
+        unit = 1024**2 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
