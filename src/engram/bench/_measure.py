@@ -3,7 +3,7 @@
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import exp, log
 from statistics import median
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 from engram.kernels import status
 
 
-def interleaved(contestants: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+def interleaved(contestants: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
     """Seconds of each call: every contestant once a round, so that a slow moment of the machine hits all of them."""
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for name in contestants:  # the first call pays for compiling, memory and caches

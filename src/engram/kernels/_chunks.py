@@ -80,11 +80,13 @@ def _cut(states: Tensor, sizes: Tensor | None, backwards: bool) -> Iterator[tupl
     if sizes is None:
         steps, batch = states.shape[:2]
         every = max(1, limit // batch)
-        cuts = [(a * batch, min(a + every, steps) * batch, batch, None) for a in range(0, steps, every)]
+        cuts: list[tuple[int, int, int, Tensor | None]] = [
+            (a * batch, min(a + every, steps) * batch, batch, None) for a in range(0, steps, every)
+        ]
     else:
         first = [*offsets(sizes), int(sizes.sum())]
         every = max(1, limit // int(sizes[0]))
-        cuts = [  # type: ignore[misc]
+        cuts = [
             (first[a], first[min(a + every, len(sizes))], int(sizes[a]), sizes[a : a + every])
             for a in range(0, len(sizes), every)
         ]

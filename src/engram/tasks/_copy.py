@@ -1,0 +1,63 @@
+"""The copying problem: repeat a short string of symbols after a long wait."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engram.errors import check_choice, check_size
+from engram.tasks._task import Batch
+
+SYMBOLS, BLANK = 8, 0
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Show S symbols out of 8, wait, show a cue, and ask for the symbols in order (spec/spectral.md 6.1).
+
+    The input is one-hot of size 10 (blank 0, symbols 1..8, cue 9), the target one of 9 classes; length delay + 2S.
+    ``layout="after"``: the answer starts the step after the cue (nnRNN, scoRNN); ``"at"``: at the cue (uRNN, expRNN).
+    """
+
+    delay: int = 200
+    length: int = 10
+    layout: str = "after"
+    input_size: int = SYMBOLS + 2
+    output_size: int = SYMBOLS + 1
+
+    def __post_init__(self) -> None:
+        check_size("delay", self.delay)
+        check_size("length", self.length)
+        check_choice("layout", self.layout, ("after", "at"))
+
+    @property
+    def steps(self) -> int:
+        return self.delay + 2 * self.length
+
+    @property
+    def chance(self) -> float:
+        return 1 / SYMBOLS
+
+    @property
+    def memoryless_baseline(self) -> float:
+        """Blank where blank is due, uniform over the symbols after: S ln 8 / (delay + 2S)."""
+        return self.length * math.log(SYMBOLS) / self.steps
+
+    def sample(self, batch_size: int, generator: torch.Generator) -> Batch:
+        symbols = torch.randint(1, SYMBOLS + 1, (self.length, batch_size), generator=generator)
+        shown = torch.full((self.steps, batch_size), BLANK)
+        shown[: self.length] = symbols
+        shown[self.steps - self.length - (self.layout == "after")] = SYMBOLS + 1
+        targets = torch.full((self.steps, batch_size), BLANK)
+        targets[-self.length :] = symbols
+        return Batch(F.one_hot(shown, self.input_size).float(), targets, targets != BLANK)
+
+    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropy, averaged over all steps."""
+        return F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
+
+    def accuracy(self, logits: Tensor, batch: Batch) -> float:
+        right = logits.argmax(-1) == batch.targets
+        return float(right[batch.mask].float().mean())
