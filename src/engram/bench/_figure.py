@@ -15,13 +15,11 @@ SHOWN = (
 
 def draw_layers(result: dict[str, Any], path: Path) -> None:
     """Write the figure (SVG or PNG, by the ending of the path)."""
-    import matplotlib  # slow to import, and only needed here
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure  # slow to import, and only needed here
 
     threads = sorted({row["threads"] for row in result["rows"]})
-    figure, axes = pyplot.subplots(len(threads), 1, figsize=(11, 3.4 * len(threads)), squeeze=False, sharex=True)
+    figure = Figure(figsize=(11, 0.6 + 3 * len(threads)), layout="constrained")
+    axes = figure.subplots(len(threads), 1, squeeze=False)
     for axis, count in zip(axes[:, 0], threads, strict=True):
         sizes: dict[tuple[int, ...], dict[str, float]] = {}
         for row in result["rows"]:
@@ -40,9 +38,9 @@ def draw_layers(result: dict[str, Any], path: Path) -> None:
         axis.set_title(f"{count} thread{'s' if count > 1 else ''}", loc="left", fontsize=10)
         axis.set_xticks(range(len(sizes)), [f"T={t} B={b}\nH={h} D={d}" for t, b, h, d in sizes], fontsize=8)
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0, 0].legend(ncols=len(SHOWN), fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(0, 1.3))
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(), ncols=len(SHOWN), fontsize=8, frameon=False, loc="outside lower left"
+    )
     figure.suptitle("Forward and backward of one layer (lower is faster)", x=0.01, ha="left", fontsize=11)
-    figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-    pyplot.close(figure)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)

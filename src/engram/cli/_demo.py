@@ -2,13 +2,14 @@
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
-from engram.errors import check_size
+from engram.errors import OptionError, check_size
 from engram.maps import orthogonality_error
 from engram.nn import RNN
 from engram.tasks import Batch, Copy
@@ -28,97 +29,123 @@ class Demo:
     updates: int = 600
     """Training steps of each network."""
     seed: int = 0
+    """Of the weights and of the sequences."""
+    figure: Path | None = None
+    """Draw the recall of both networks over training there (.svg or .png)."""
 
     def run(self) -> None:
         check_size("--updates", self.updates)
-        task, console = Copy(check_size("--delay", self.delay)), Console()
+        if self.figure and self.figure.suffix not in (".svg", ".png"):
+            raise OptionError(f"--figure must end in .svg or .png, got {self.figure}")
+        task, console = Copy(check_size("--delay", self.delay)), Console(highlight=False)
         torch.manual_seed(self.seed)
         orthogonal = RNN(task.input_size, HIDDEN, map="exponential", activation="modrelu", bias=False)
         runners = {
-            "engram RNN": Runner(orthogonal, task),
+            "engram.nn.RNN": Runner(orthogonal, task),
             "torch.nn.LSTM": Runner(nn.LSTM(task.input_size, HIDDEN), task),
         }
         console.print(
             f"Copying problem: 10 symbols, {self.delay} blank steps, recall. Without memory the loss stays at "
-            f"{task.memoryless_baseline:.3f} and the accuracy at {task.chance:.1%}.",
-            highlight=False,
+            f"{task.memoryless_baseline:.3f} and the recall at {task.chance:.1%}."
         )
-        with Progress(
-            TextColumn("{task.description:14}"),
+        self._train(task, runners, console)
+        exam = task.sample(1000, torch.Generator().manual_seed(self.seed + 1))
+        for name, runner in runners.items():
+            console.print(f"{name} {_verdict(runner.examine(exam))}: {runner.summary()}")
+        error = orthogonality_error(orthogonal.cells[0].weight_hh.detach())
+        console.print(f"After {self.updates} updates the recurrent matrix is still orthogonal to {error:.0e}.")
+        if self.figure:
+            _draw({name: runner.history for name, runner in runners.items()}, task, self.figure)
+            console.print(f"figure: {self.figure}")
+
+    def _train(self, task: Copy, runners: "dict[str, Runner]", console: Console) -> None:
+        """Both networks see the same sequences, in turn."""
+        columns = (
+            TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("loss {task.fields[loss]:.3f}  recall {task.fields[recall]:6.1%}"),
             TimeRemainingColumn(),
-            console=console,
-        ) as progress:
+        )
+        generator = torch.Generator().manual_seed(self.seed)
+        with Progress(*columns, console=console) as progress:
             bars = {
                 name: progress.add_task(name, total=self.updates, loss=float("nan"), recall=0.0) for name in runners
             }
-            generator = torch.Generator().manual_seed(self.seed)
             for _ in range(self.updates):
-                batch = task.sample(BATCH, generator)  # both see the same sequences
+                batch = task.sample(BATCH, generator)
                 for name, runner in runners.items():
-                    runner.update(batch)
-                    progress.update(bars[name], advance=1, loss=runner.loss, recall=runner.recall)
-        exam = task.sample(1000, torch.Generator().manual_seed(self.seed + 1))
-        for name, runner in runners.items():
-            runner.examine(exam)
-            verdict = (
-                "remembers"
-                if runner.recall > 0.9
-                else "recalls in part"
-                if runner.recall > 0.5
-                else "does not remember"
-            )
-            console.print(
-                f"{name:14} {verdict}: {runner.recall:.1%} of the symbols of 1000 new sequences recalled "
-                f"({runner.parameters:,} parameters, {runner.seconds:.1f} s of training)",
-                highlight=False,
-            )
-        error = orthogonality_error(orthogonal.cells[0].weight_hh.detach())
-        console.print(
-            f"The recurrent matrix is still orthogonal to {error:.0e}, after {self.updates} updates.", highlight=False
-        )
+                    loss, recall = runner.update(batch)
+                    progress.update(bars[name], advance=1, loss=loss, recall=recall)
 
 
 @dataclass
 class Runner:
-    """One network, its optimiser, and its newest numbers."""
+    """One network with its optimiser and its record."""
 
     layer: nn.Module
     task: Copy
-    loss: float = float("nan")
-    recall: float = 0.0
+    history: list[float] = field(default_factory=list)
     seconds: float = 0.0
-    head: nn.Linear = field(init=False)
+    recall: float = 0.0
 
     def __post_init__(self) -> None:
         self.head = nn.Linear(HIDDEN, self.task.output_size)
         mapped = [p for name, p in self.layer.named_parameters() if "parametrizations" in name]
-        others = [p for name, p in self.layer.named_parameters() if "parametrizations" not in name]
-        self.others = [*others, *self.head.parameters()]
+        plain = [p for name, p in self.layer.named_parameters() if "parametrizations" not in name]
+        self.plain = [*plain, *self.head.parameters()]
         # Orthogonal parameters want a tenth of the learning rate (spec/spectral.md 4.12).
-        self.optimiser = torch.optim.RMSprop([{"params": self.others, "lr": 1e-3}, {"params": mapped, "lr": 1e-4}])
-
-    @property
-    def parameters(self) -> int:
-        return sum(p.numel() for module in (self.layer, self.head) for p in module.parameters())
+        self.optimiser = torch.optim.RMSprop([{"params": self.plain, "lr": 1e-3}, {"params": mapped, "lr": 1e-4}])
 
     def logits(self, inputs: Tensor) -> Tensor:
         result: Tensor = self.head(self.layer(inputs)[0])
         return result
 
-    def update(self, batch: Batch) -> None:
+    def update(self, batch: Batch) -> tuple[float, float]:
+        """One training step: its loss and its recall."""
         begin = time.perf_counter()
         logits = self.logits(batch.inputs)
         loss = self.task.loss(logits, batch)
         self.optimiser.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(self.others, 1.0)
+        nn.utils.clip_grad_norm_(self.plain, 1.0)
         self.optimiser.step()
-        self.loss, self.recall = float(loss.detach()), self.task.accuracy(logits.detach(), batch)
         self.seconds += time.perf_counter() - begin
+        self.history.append(self.task.accuracy(logits.detach(), batch))
+        return float(loss.detach()), self.history[-1]
 
     @torch.no_grad()
-    def examine(self, batch: Batch) -> None:
+    def examine(self, batch: Batch) -> float:
+        """The recall on sequences never seen."""
         self.recall = self.task.accuracy(self.logits(batch.inputs), batch)
+        return self.recall
+
+    def summary(self) -> str:
+        parameters = sum(p.numel() for module in (self.layer, self.head) for p in module.parameters())
+        return (
+            f"{self.recall:.1%} of the symbols of 1000 new sequences recalled "
+            f"({parameters:,} parameters, {self.seconds:.1f} s of training)"
+        )
+
+
+def _verdict(recall: float) -> str:
+    if recall > 0.9:
+        return "remembers"
+    return "remembers in part" if recall > 0.5 else "does not remember"
+
+
+def _draw(histories: dict[str, list[float]], task: Copy, path: Path) -> None:
+    from matplotlib.figure import Figure  # slow to import, and only needed here
+
+    figure = Figure(figsize=(7, 3), layout="constrained")
+    axis = figure.subplots()
+    for (name, history), color in zip(histories.items(), ("#0b5fa5", "#d98c3f"), strict=True):
+        axis.plot([100 * recall for recall in history], label=name, color=color, linewidth=1.6)
+    axis.axhline(100 * task.chance, color="#888888", linewidth=0.8, linestyle=":")
+    axis.annotate("chance", (0, 100 * task.chance), xytext=(2, 3), textcoords="offset points", color="#888888")
+    axis.set(xlabel="update", ylabel="symbols recalled (%)", ylim=(-3, 103))
+    axis.set_title(f"Copying problem, {task.delay} blank steps", loc="left", fontsize=10)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, loc="center right")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
