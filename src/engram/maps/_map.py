@@ -53,7 +53,7 @@ class Map(nn.Module, ABC):
         """Whether a matrix keeps the promise to within ``eps`` (1e-4 in float32 and below, 1e-10 in float64)."""
         if eps is None:
             eps = 1e-10 if matrix.dtype in (torch.float64, torch.complex128) else 1e-4
-        return self.distance(matrix) <= eps
+        return matrix.shape == (self.size, self.size) and self.distance(matrix) <= eps
 
     def right_inverse(self, matrix: Tensor) -> Tensor:
         """Free parameters for a matrix that is assigned: ``layer.weight = matrix``. Refused outside the promise."""

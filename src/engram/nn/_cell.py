@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
+from torch.utils.checkpoint import checkpoint
 
 from engram.errors import OptionError, check_choice, check_size
 from engram.kernels import scan
@@ -132,6 +133,10 @@ class Cell(nn.Module, ABC):
         """
         cell = with_built_weights(self)
         return scan(cell.step, cell.drive(input), state, sizes, reverse, cell.output)
+
+    def last(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> State:
+        """The last state of :meth:`run` alone, of which nothing is kept: the backward pass runs the steps again."""
+        return checkpoint(lambda *a: self.run(*a)[1], input, state, sizes, reverse, use_reentrant=False)
 
     def penalty(self) -> Tensor:
         """What this cell adds to a training loss (its map's soft constraints); zero unless overridden."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import DTypeError, OptionError, check_choice
-from engram.kernels import ACTIVATIONS, activate, additive, check_activation_dtype
+from engram.kernels import ACTIVATIONS, activate, additive, additive_last, check_activation_dtype
 from engram.maps import MapLike
 from engram.nn._cell import Cell
 from engram.nn._recurrent import Recurrent
@@ -44,6 +44,16 @@ class RNNCell(Cell):
         )
         self.register_parameter("mod_bias", None if mod_bias is None else nn.Parameter(mod_bias))
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """``.to(torch.complex128)`` makes every parameter complex; modReLU's bias stays real."""
+        super()._apply(fn, recurse)
+        bias = self.mod_bias
+        if bias is not None and bias.is_complex():
+            grad, bias.grad = bias.grad, None
+            bias.data = bias.data.real.clone()
+            bias.grad = None if grad is None else grad.real.clone()
+        return self
+
     def step(self, drive: Tensor, state: Tensor) -> Tensor:
         new = drive + state @ self.weight_hh.mT
         return new if self.activation_in == "depth" else activate(self.activation, new, self.mod_bias)
@@ -52,12 +62,17 @@ class RNNCell(Cell):
         return activate(self.activation, state, self.mod_bias) if self.activation_in == "depth" else state
 
     def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
+        states, final = additive(*self._arguments(input, state, sizes, reverse))
+        return self.output(states), final
+
+    def last(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> Tensor:
+        return additive_last(*self._arguments(input, state, sizes, reverse))
+
+    def _arguments(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Any, ...]:
+        check_activation_dtype(self.activation, input.dtype)
         in_time = self.activation_in == "recurrence"
         name, mod_bias = (self.activation, self.mod_bias) if in_time else ("identity", None)
-        states, final = additive(
-            input, self.weight_ih, self.bias, self.weight_hh, state, mod_bias, sizes, name, reverse
-        )
-        return self.output(states), final
+        return input, self.weight_ih, self.bias, self.weight_hh, state, mod_bias, sizes, name, reverse
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, activation={self.activation!r}, activation_in={self.activation_in!r}"
