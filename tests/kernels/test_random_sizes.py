@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engram.kernels import ACTIVATIONS
+from engram.kernels._chunks import CHUNK_BYTES
 
 SIZES = {
     "steps": st.integers(1, 12),
@@ -40,6 +41,22 @@ def test_float64(
     with threads(count):
         # 1e-10 of the largest entry: sums of at most 12 * 30 * 70 products, each rounded at 1e-16
         assert_same(outcome(case, kernel), truth, 1e-10)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["dense", "packed"])
+def test_larger_than_the_caches(
+    kernel: str,
+    packed: bool,
+    problem: Callable[..., Any],
+    outcome: Callable[..., Any],
+    assert_same: Callable[..., None],
+    threads: Callable[[int], Any],
+) -> None:
+    """H = 301: a matrix of 0.7 MB, many panels, and a backward pass of several chunks without a change of limits."""
+    case = problem(60, 40, 3, 301, packed=packed)
+    assert case["input"].shape[:-1].numel() * 301 * 8 > CHUNK_BYTES or packed
+    with threads(2):
+        assert_same(outcome(case, kernel), outcome(case, "reference"), 1e-10)  # as above
 
 
 @settings(max_examples=100)

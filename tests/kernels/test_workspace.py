@@ -112,6 +112,18 @@ def test_threads_get_memory_of_their_own() -> None:
     assert 1 <= len(pooled()) <= KEEP
 
 
+def test_lent_in_inference_mode_and_in_training() -> None:
+    """What inference made must not be an inference tensor: the next training step writes to it."""
+    with torch.inference_mode(), borrow((8,), LIKE) as buffer:
+        buffer.fill_(1)
+    with borrow((8,), LIKE) as again:
+        assert again.data_ptr() == buffer.data_ptr()
+        again.fill_(2)
+    with torch.inference_mode(), borrow((8,), LIKE) as third:
+        third.fill_(3)
+    assert not again.is_inference()
+
+
 def test_other_devices_are_left_to_torch() -> None:
     with borrow((8, 4), torch.empty(0, device="meta")) as buffer:
         assert buffer.device.type == "meta"

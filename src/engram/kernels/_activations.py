@@ -67,7 +67,8 @@ def pull_back(name: str, g: Tensor, h: Tensor, bias: Tensor | None, out: Tensor)
         case "modrelu":
             phase, length = h.sgn(), h.abs()
             turned = phase.conj_physical() * g  # not conj(): a torch dispatch mode hides its lazy bit from here
-            swing = torch.where(length > 0, length / (length - _given(bias)), 0)
+            modulus = torch.maximum(length - _given(bias), torch.finfo(length.dtype).eps * length)  # 0 would give NaN
+            swing = torch.where(length > 0, length / modulus, 0)
             torch.mul(phase, torch.complex(turned.real, turned.imag * swing), out=out)
         case _:
             out.copy_(g)

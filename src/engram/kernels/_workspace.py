@@ -35,7 +35,8 @@ def borrow(shape: Sequence[int], like: Tensor) -> Iterator[Tensor]:
         fitting = [i for i, buffer in enumerate(shelf) if buffer.numel() >= count]
         buffer = shelf.pop(min(fitting, key=lambda i: shelf[i].numel())) if fitting else None
     if buffer is None:
-        buffer = torch.empty(count, dtype=like.dtype)
+        with torch.inference_mode(False):  # else no training step could write to it later
+            buffer = torch.empty(count, dtype=like.dtype)
     try:
         yield buffer[:count].view(shape)
     finally:
