@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
-    except EngramError as error:
+    except (EngramError, OSError) as error:  # OSError: a figure that cannot be written
         if debug:
             raise
         print(f"engram: {error}", file=sys.stderr)

@@ -43,11 +43,11 @@ class Bench:
                 status.update(f"done: {line}")
 
             result = bench_layers(self.quick, self.repeats, tell)
-        draw_layers(result, self.figure)
         if self.json:
             print(json.dumps(result))
         else:
             _show(result)
+        draw_layers(result, self.figure)
         told.print(f"figure: {self.figure}")
 
 

@@ -6,8 +6,17 @@ Which loop runs is said by :func:`status` and chosen with :func:`use`; memory ke
 
 from engram.kernels._activations import ACTIVATIONS, activate, check_activation_dtype
 from engram.kernels._additive import additive
-from engram.kernels._choice import KERNELS, chosen, status, use
-from engram.kernels._reference import State, additive_reference, first_rows, map_state, replace_rows, scan
+from engram.kernels._choice import KERNELS, chosen, status, transformed, use
+from engram.kernels._last import additive_last
+from engram.kernels._reference import (
+    State,
+    additive_reference,
+    first_rows,
+    map_state,
+    replace_rows,
+    scan,
+    without_autocast,
+)
 from engram.kernels._workspace import free_workspaces
 
 __all__ = [
@@ -16,6 +25,7 @@ __all__ = [
     "State",
     "activate",
     "additive",
+    "additive_last",
     "additive_reference",
     "check_activation_dtype",
     "chosen",
@@ -25,5 +35,7 @@ __all__ = [
     "replace_rows",
     "scan",
     "status",
+    "transformed",
     "use",
+    "without_autocast",
 ]

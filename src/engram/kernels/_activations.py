@@ -63,10 +63,10 @@ def pull_back(name: str, g: Tensor, h: Tensor, bias: Tensor | None, out: Tensor)
         case "sigmoid":
             torch.ops.aten.sigmoid_backward.grad_input(g, h, grad_input=out)
         case "modrelu" if not h.is_complex():
-            torch.mul(g, h != 0, out=out)
+            torch.ops.aten.threshold_backward.grad_input(g, h.abs(), 0, grad_input=out)
         case "modrelu":
             phase, length = h.sgn(), h.abs()
-            turned = phase.conj() * g
+            turned = phase.conj_physical() * g  # not conj(): a torch dispatch mode hides its lazy bit from here
             swing = torch.where(length > 0, length / (length - _given(bias)), 0)
             torch.mul(phase, torch.complex(turned.real, turned.imag * swing), out=out)
         case _:
@@ -81,7 +81,7 @@ def _given(bias: Tensor | None) -> Tensor:
 
 def modrelu_bias_grad(dz: Tensor, h: Tensor) -> Tensor:
     """dL/db summed over all rows. The radial part of dL/dz equals that of dL/dh, so dz is enough."""
-    radial = (h.sgn().conj() * dz).real if h.is_complex() else h.sgn() * dz
+    radial = (h.sgn().conj_physical() * dz).real if h.is_complex() else h.sgn() * dz
     return radial.reshape(-1, h.shape[-1]).sum(0)
 
 

@@ -16,11 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.errors import check_choice
+from engram.errors import OptionError, check_choice
 from engram.kernels._activations import ACTIVATIONS, check_activation_dtype
 from engram.kernels._choice import loops, plain
 from engram.kernels._chunks import backward_in_chunks
-from engram.kernels._reference import additive_reference
+from engram.kernels._reference import additive_reference, without_autocast
+from engram.kernels._steps import check_sizes
 
 
 def additive(
@@ -50,13 +51,21 @@ def additive(
     Returns:
         the states ``(T, B, H)`` or ``(rows, H)``, and the last state ``(B, H)``.
     """
-    check_choice("activation", activation, ACTIVATIONS)
-    check_activation_dtype(activation, weight_hh.dtype)
+    check_activation(activation, weight_hh, mod_bias)
     arguments = (input, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse)
     if plain():
         return additive_reference(*arguments)
     states, final = _forward(*arguments)
     return states, final
+
+
+def check_activation(activation: str, weight_hh: Tensor, mod_bias: Tensor | None) -> None:
+    """A known one, for this dtype, with the bias that belongs to it."""
+    check_choice("activation", activation, ACTIVATIONS)
+    check_activation_dtype(activation, weight_hh.dtype)
+    if (mod_bias is None) is (activation == "modrelu"):
+        given = "None" if mod_bias is None else "one"
+        raise OptionError(f"mod_bias is for activation 'modrelu' and no other, got {given} for {activation!r}")
 
 
 @torch.library.custom_op("engram::additive", mutates_args=())
@@ -71,23 +80,41 @@ def _forward(
     activation: str,
     reverse: bool,
 ) -> tuple[Tensor, Tensor]:
-    states = _empty_states(input, weight_hh)
+    states = input.new_empty(states_shape(input, weight_ih))
+    final = fill(states, input, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse)
+    return states, final
+
+
+def fill(
+    states: Tensor,
+    input: Tensor,
+    weight_ih: Tensor,
+    bias: Tensor | None,
+    weight_hh: Tensor,
+    start: Tensor,
+    mod_bias: Tensor | None,
+    sizes: Tensor | None,
+    activation: str,
+    reverse: bool,
+) -> Tensor:
+    """Write the states into memory given; returns the last one."""
+    if sizes is not None:
+        check_sizes(sizes, len(input))
     rows, flat = input.reshape(-1, input.shape[-1]), states.view(-1, states.shape[-1])
     if bias is None:
         torch.mm(rows, weight_ih.t(), out=flat)
     else:
         torch.addmm(bias, rows, weight_ih.t(), out=flat)
-    final = loops(states).forward_loop(states, weight_hh, start, mod_bias, sizes, activation, reverse)
-    return states, final
+    return loops(states).forward_loop(states, weight_hh, start, mod_bias, sizes, activation, reverse)  # type: ignore[no-any-return]
+
+
+def states_shape(input: Tensor, weight_ih: Tensor) -> tuple[int, ...]:
+    return (*input.shape[:-1], weight_ih.shape[0])
 
 
 @_forward.register_fake
 def _(input, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse):  # type: ignore[no-untyped-def]
-    return _empty_states(input, weight_hh), torch.empty_like(start, memory_format=torch.contiguous_format)
-
-
-def _empty_states(input: Tensor, weight_hh: Tensor) -> Tensor:
-    return input.new_empty(*input.shape[:-1], weight_hh.shape[0])
+    return input.new_empty(states_shape(input, weight_ih)), start.new_empty(start.shape)
 
 
 @torch.library.custom_op("engram::additive_backward", mutates_args=())
@@ -118,15 +145,28 @@ def _(  # type: ignore[no-untyped-def]
     grad_states, grad_final, input, weight_ih, weight_hh, start, mod_bias, sizes, states, activation, reverse,
     needs_input, needs_weights,
 ):  # fmt: skip
-    nothing, hidden = states.new_empty(0), states.shape[-1]
-    real = torch.empty(0, dtype=states.dtype).real.dtype
+    return empty_gradients(input, weight_ih, weight_hh, start, activation, needs_input, needs_weights)
+
+
+def empty_gradients(
+    input: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    start: Tensor,
+    activation: str,
+    needs_input: bool,
+    needs_weights: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The shapes of what :func:`_backward` returns."""
+    nothing, hidden = start.new_empty(0), start.shape[-1]
+    real = torch.empty(0, dtype=start.dtype).real.dtype
     return (
         input.new_empty(input.shape) if needs_input else nothing,
         weight_ih.new_empty(weight_ih.shape) if needs_weights else nothing.clone(),
-        states.new_empty(hidden),
+        start.new_empty(hidden),
         weight_hh.new_empty(weight_hh.shape) if needs_weights else nothing.clone(),
         start.new_empty(start.shape),
-        states.new_empty(hidden if activation == "modrelu" else 0, dtype=real),
+        start.new_empty(hidden if activation == "modrelu" else 0, dtype=real),
     )
 
 
@@ -142,25 +182,39 @@ def _gradients(ctx: Any, grad_states: Tensor | None, grad_final: Tensor | None) 
     needs = ctx.needs_input_grad
     if grad_states is None and grad_final is None:
         return (None,) * 9
-    if torch.is_grad_enabled():  # a double backward pass: differentiate the reference loop instead
+    if torch.is_grad_enabled():
         tensors = (input, weight_ih, bias, weight_hh, start, mod_bias)
-        outputs = additive_reference(*tensors, sizes, ctx.activation, ctx.reverse)
-        pairs = [p for p in zip(outputs, (grad_states, grad_final), strict=True) if p[1] is not None]
-        found = iter(
-            torch.autograd.grad(
-                [output for output, _ in pairs],
-                [tensor for tensor, need in zip(tensors, needs, strict=False) if need],
-                [grad for _, grad in pairs],
-                create_graph=True,
-                allow_unused=True,
-            )
-        )
-        return (*(next(found) if need else None for need in needs[:6]), None, None, None)
+        return by_reference(tensors, sizes, ctx.activation, ctx.reverse, needs, grad_states, grad_final)
     gradients = _backward(
         grad_states, grad_final, input, weight_ih, weight_hh, start, mod_bias, sizes, states,
         ctx.activation, ctx.reverse, needs[0], needs[1] or needs[3],
     )  # fmt: skip
     return (*(g if need else None for g, need in zip(gradients, needs, strict=False)), None, None, None)
+
+
+def by_reference(
+    tensors: Any,  # a tuple: input, weight_ih, bias, weight_hh, start, mod_bias
+    sizes: Tensor | None,
+    activation: str,
+    reverse: bool,
+    needs: tuple[bool, ...],
+    grad_states: Tensor | None,
+    grad_final: Tensor | None,
+) -> tuple[Tensor | None, ...]:
+    """The gradients for a double backward pass: by differentiating the reference loop."""
+    arguments = (*tensors, sizes, activation, reverse)
+    outputs = additive_reference(*arguments)
+    pairs = [p for p in zip(outputs, (grad_states, grad_final), strict=True) if p[1] is not None]
+    with without_autocast(tensors[0]):
+        gradients = torch.autograd.grad(
+            [output for output, _ in pairs],
+            [tensor for tensor, need in zip(tensors, needs, strict=False) if need],
+            [grad for _, grad in pairs],
+            create_graph=True,
+            allow_unused=True,
+        )
+    found = iter(gradients)
+    return (*(next(found) if need else None for need in needs[:6]), None, None, None)
 
 
 _forward.register_autograd(_gradients, setup_context=_setup_context)

@@ -2,7 +2,8 @@
 
 Nothing needs it: without a compiler (or with ``ENGRAM_COMPILE=0``) every layer runs the loop of torch operations,
 and :func:`engram.kernels.status` says so. The library lies in the user's cache folder under the hash of everything
-it depends on (source, flags, compiler, processor), and appears there whole or not at all.
+it depends on (source, flags, compiler, processor), and appears there whole or not at all. Its name also carries the
+hash of its content: loading a damaged file would end the process, so one that does not match is compiled anew.
 """
 
 import ctypes
@@ -55,8 +56,9 @@ def _library(dtype: torch.dtype) -> ctypes.CDLL | None:
 
 def cache_folder() -> Path:
     """``$ENGRAM_CACHE``, or ``engram`` in the user's cache folder."""
-    named = os.environ.get("ENGRAM_CACHE")
-    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "engram"
+    if named := os.environ.get("ENGRAM_CACHE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "engram"
 
 
 def _compile(dtype: torch.dtype) -> Path:
@@ -68,9 +70,10 @@ def _compile(dtype: torch.dtype) -> Path:
     source = files("engram.kernels").joinpath("additive.c").read_text()
     folder = cache_folder() / "kernels"
     key = "\n".join((source, REAL[dtype], str(FLAGS), _version(compiler), platform.machine(), _processor()))
-    target = folder / f"additive-{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
-    if target.exists():
-        return target
+    name = f"additive-{_hash(key.encode())}"
+    for kept in folder.glob(f"{name}-*.so"):
+        if kept.stem == f"{name}-{_hash(kept.read_bytes())}":
+            return kept
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         code, built = Path(scratch, "additive.c"), Path(scratch, "additive.so")
@@ -88,15 +91,19 @@ def _compile(dtype: torch.dtype) -> Path:
                 "-o",
                 str(built),
             ]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120)
             if done.returncode == 0:
-                built.replace(target)
-                return target
+                return built.replace(folder / f"{name}-{_hash(built.read_bytes())}.so")
     raise RuntimeError(f"{compiler} could not compile additive.c: {done.stderr.strip()[:500]}")
 
 
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
 def _version(compiler: str) -> str:
-    return subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=30).stdout
+    command = [compiler, "--version"]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30).stdout
 
 
 def _processor() -> str:

@@ -42,10 +42,13 @@ def chosen() -> str:
 
 
 def plain() -> bool:
-    """Whether the plain loop must run: on request, and inside a torch.func transform or forward-mode differentiation,
-    which see into torch operations only (torch.library operators take neither)."""
-    if _chosen == "reference":
-        return True
+    """Whether the plain loop must run: on request, and where only torch operations are seen into."""
+    return _chosen == "reference" or transformed()
+
+
+def transformed() -> bool:
+    """Whether a torch.func transform or forward-mode differentiation is under way: they take neither torch.library
+    operators nor recomputation."""
     if torch.compiler.is_compiling():
         return False
     return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0

@@ -40,12 +40,15 @@ def backward_in_chunks(
     given = None if grad_states is None else grad_states.reshape(-1, hidden)
     sources = None if sizes is None else previous_rows(sizes, reverse).to(states.device)
 
-    grad_input = torch.empty_like(input_rows) if needs_input else states.new_empty(0)
-    grad_ih = torch.zeros_like(weight_ih) if needs_weights else states.new_empty(0)
-    grad_hh = torch.zeros_like(weight_hh) if needs_weights else states.new_empty(0)
+    # Contiguous whatever the strides of the inputs: torch.compile was promised so (see _additive.py).
+    grad_input = states.new_empty(input_rows.shape if needs_input else 0)
+    grad_ih = states.new_zeros(weight_ih.shape if needs_weights else 0)
+    grad_hh = states.new_zeros(weight_hh.shape if needs_weights else 0)
     grad_bias = states.new_zeros(hidden)
-    grad_mod = torch.zeros_like(mod_bias) if mod_bias is not None else states.new_zeros(0).real
-    carried = torch.zeros_like(start) if grad_final is None else grad_final.clone()
+    grad_mod = mod_bias.new_zeros(mod_bias.shape) if mod_bias is not None else states.new_zeros(0).real
+    carried = states.new_zeros(start.shape)
+    if grad_final is not None:
+        carried.copy_(grad_final)
 
     for begin, end, alive, size in _cut(states, sizes, backwards=not reverse):
         shape = (end - begin, hidden) if sizes is not None else (-1, start.shape[0], hidden)

@@ -9,6 +9,7 @@ from ctypes import c_int, c_int64, c_void_p
 import torch
 from torch import Tensor
 
+from engram.errors import ShapeError
 from engram.kernels._activations import ACTIVATIONS
 from engram.kernels._build import library
 from engram.kernels._steps import offsets
@@ -26,6 +27,10 @@ def forward_loop(
     reverse: bool,
 ) -> Tensor:
     """Turn the drive in ``states`` into the states; returns the last one."""
+    batch, hidden = states.shape[1] if sizes is None else int(sizes[0]), states.shape[-1]
+    _check("weight_hh", weight, (hidden, hidden), states)
+    _check("start", start, (batch, hidden), states)
+    _check("mod_bias", mod_bias, (hidden,), states)
     final = torch.empty_like(start, memory_format=torch.contiguous_format)
     _call("additive_forward", states, sizes, activation, reverse, len(start), weight, start, mod_bias, states, final)
     return final
@@ -50,6 +55,14 @@ def backward_loop(
     results = (dz, grad_start, grad_bias, grad_mod)
     _call("additive_backward", states, sizes, activation, reverse, batch, *inputs, *results)
     return grad_start, grad_bias, grad_mod
+
+
+def _check(name: str, array: Tensor | None, shape: tuple[int, ...], states: Tensor) -> None:
+    """C would read whatever lies there."""
+    if array is not None and (array.shape != shape or array.dtype != states.dtype):
+        raise ShapeError(
+            f"{name} must be {shape} of {states.dtype}, like the input, got {tuple(array.shape)} of {array.dtype}"
+        )
 
 
 def _call(

@@ -22,7 +22,7 @@ def forward_loop(
 ) -> Tensor:
     """Turn ``states``, which holds the drive, into h_t = act(drive_t + W h_{t-1}); returns the last state."""
     alive, now = step_sizes(states, sizes), split(states, sizes)
-    weight_t, final = weight.t(), start.clone()
+    weight_t, final = weight.t(), start.clone(memory_format=torch.contiguous_format)
     before, ready = start, len(start)
     for t in order(len(alive), reverse):
         n, h = alive[t], now[t]
@@ -59,7 +59,7 @@ def backward_loop(
     for t in order(len(alive), not reverse):
         n, target = alive[t], out[t]
         if carried > n:  # rows that were entered by `start` at the step after
-            grad_start[n:carried] = later[n:] @ weight
+            torch.mm(later[n:], weight, out=grad_start[n:carried])
             later, carried = later[:n], n
         if carried:
             part = target if carried == n else target[:carried]
@@ -74,7 +74,7 @@ def backward_loop(
             begun = n
         pull_back(activation, target, h[t], mod_bias, out=target)
         later, carried = target, n
-    grad_start[:carried] = later @ weight
+    torch.mm(later, weight, out=grad_start[:carried])
     rows = dz.reshape(-1, dz.shape[-1])
     grad_mod = modrelu_bias_grad(dz, states) if activation == "modrelu" else dz.new_zeros(0).real
     return grad_start, rows.sum(0), grad_mod

@@ -1,6 +1,7 @@
 """The plain time loops. Slow, obvious, differentiable any number of times: the truth every fast path must equal."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -29,6 +30,14 @@ def first_rows(state: State, n: int) -> State:
 def replace_rows(new: State, old: State) -> State:
     """``new`` in place of the first rows of ``old``; the other rows keep their state."""
     return map_state(lambda s, o: s if len(s) == len(o) else torch.cat([s, o[len(s) :]]), new, old)
+
+
+def without_autocast(like: Tensor) -> AbstractContextManager[object]:
+    """A block in which autocast is off on the device of ``like``: a recurrence runs in the dtype of its weights."""
+    kind = like.device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.autocast(kind, enabled=False)
+    return nullcontext()
 
 
 def scan(
@@ -72,4 +81,5 @@ def additive_reference(
     def step(drive: Tensor, state: Tensor) -> Tensor:
         return activate(activation, drive + state @ weight_hh.mT, mod_bias)
 
-    return scan(step, F.linear(input, weight_ih, bias), start, sizes, reverse)
+    with without_autocast(weight_hh):
+        return scan(step, F.linear(input, weight_ih, bias), start, sizes, reverse)

@@ -10,6 +10,18 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from engram.errors import ShapeError
+
+
+def check_sizes(sizes: Tensor, rows: int) -> None:
+    """Refuse sizes that are not those of a packed sequence of so many rows: a loop in C would read past the end."""
+    alive = sizes.tolist()
+    if sizes.dtype != torch.int64 or alive != sorted(alive, reverse=True) or alive[-1:] < [1] or sum(alive) != rows:
+        raise ShapeError(
+            f"sizes must be int64, at least 1, never growing, and add up to the {rows} rows of the packed input, "
+            f"got {sizes}. Use those of torch.nn.utils.rnn.pack_padded_sequence"
+        )
+
 
 def step_sizes(rows: Tensor, sizes: Tensor | None) -> list[int]:
     """The number of rows alive at each step."""

@@ -84,7 +84,10 @@ INLINE vec activate(int act, vec z, vec bias) {
     return e / (e + (REAL)2);
   }
   case RELU: return pick(z < zero, zero, z);
-  case SIGMOID: return (REAL)1 / ((REAL)2 + exp_minus_one(clamp(-z, DOUBLE ? 700 : 85)));
+  case SIGMOID: { /* beyond the limit exp(-z) overflows, and 1 / (1 + infinity) is 0 */
+    const REAL limit = DOUBLE ? 709 : 88;
+    return pick(z < all(-limit), zero, (REAL)1 / ((REAL)2 + exp_minus_one(clamp(-z, limit))));
+  }
   case MODRELU: {
     vec m = pick(z < zero, -z, z) + bias;
     m = pick(m < zero, zero, m);
@@ -99,7 +102,7 @@ INLINE vec pull_back(int act, vec g, vec h) {
   const vec zero = {0};
   switch (act) {
   case TANH: return g * ((REAL)1 - h * h);
-  case RELU: return pick(h > zero, g, zero);
+  case RELU: return pick(h <= zero, zero, g); /* a NaN passes the gradient, as in torch */
   case SIGMOID: return g * (h * ((REAL)1 - h));
   case MODRELU: return pick(h != zero, g, zero);
   default: return g;

@@ -8,7 +8,7 @@ from engram.maps._free import Free
 from engram.maps._givens import Givens
 from engram.maps._householder import Householder
 from engram.maps._make import MAPS, MapLike, make_map
-from engram.maps._map import Map
+from engram.maps._map import Map, rounding
 from engram.maps._orthogonal import Cayley, Exponential, Orthogonal
 from engram.maps._polar import orthogonality_error, polar
 from engram.maps._scaled_cayley import ScaledCayley
@@ -48,6 +48,7 @@ __all__ = [
     "mapped_weights",
     "orthogonality_error",
     "polar",
+    "rounding",
     "skew",
     "skew_entries",
 ]

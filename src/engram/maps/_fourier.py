@@ -50,7 +50,7 @@ class Fourier(Solved):
             raise DTypeError(f"Fourier is a map to complex matrices, got {matrix.dtype}. Use dtype=torch.complex64")
         return orthogonality_error(matrix.detach())
 
-    def sample_free(self, generator: torch.Generator | None) -> tuple[Tensor, ...]:
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         """Phases uniform in (-pi, pi), parts of v uniform in (-1, 1)."""
         draw = torch.rand(7 * self.size, generator=generator, dtype=torch.float64) * 2 - 1
         draw[: 3 * self.size] *= math.pi

@@ -26,7 +26,8 @@ class Free(Map):
     def distance(self, matrix: Tensor) -> float:
         return 0.0
 
-    def sample_free(self, generator: torch.Generator | None) -> tuple[Tensor, ...]:
-        """Uniform in [-1/sqrt(N), 1/sqrt(N)], as in torch.nn.RNN."""
-        draw = torch.rand(self.size, self.size, generator=generator, dtype=torch.float64) * 2 - 1
-        return (draw / math.sqrt(self.size),)
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
+        """Uniform in [-1/sqrt(N), 1/sqrt(N)], as in torch.nn.RNN; real and imaginary part if complex."""
+        draw = torch.rand(2, self.size, self.size, generator=generator, dtype=torch.float64) * 2 - 1
+        real, imaginary = draw / math.sqrt(self.size)
+        return (torch.complex(real, imaginary) if complex else real,)

@@ -130,7 +130,7 @@ class Givens(Solved):
             raise DTypeError(f"Givens(complex={self.complex}) got a matrix of {matrix.dtype}. Set complex to match")
         return orthogonality_error(matrix.detach())
 
-    def sample_free(self, generator: torch.Generator | None) -> tuple[Tensor, ...]:
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         """All angles uniform in (-pi, pi)."""
         return ((torch.rand(self.free_count, generator=generator, dtype=torch.float64) * 2 - 1) * math.pi,)
 

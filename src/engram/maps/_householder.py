@@ -103,7 +103,7 @@ class Householder(Map):
         eye = torch.eye(self.size, dtype=rest.dtype, device=rest.device)
         return float((rest - eye).abs().max().nan_to_num(torch.inf))
 
-    def sample_free(self, generator: torch.Generator | None) -> tuple[Tensor, ...]:
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         """Gaussian vectors: uniform on one component of O(N) at m = N."""
         n, m = self.size, self.reflections
         return (torch.randn(m * (2 * n - m + 1) // 2, generator=generator, dtype=torch.float64),)

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 
-from engram.errors import DTypeError, unknown
+from engram.errors import DTypeError, ShapeError, unknown
 from engram.maps._fourier import Fourier
 from engram.maps._free import Free
 from engram.maps._givens import Givens
@@ -46,10 +46,13 @@ def make_map(map: MapLike, size: int) -> Map:
             raise unknown("map", map, MAPS)
         return MAPS[map](size)
     if isinstance(map, Map):
-        return copy.deepcopy(map)  # a map holds a base point: two matrices must not share one
-    made = map(size) if callable(map) else None
+        made: object = copy.deepcopy(map)  # a map holds a base point: two matrices must not share one
+    else:
+        made = map(size) if callable(map) else None
     if not isinstance(made, Map):
         raise DTypeError(
             f"map must be one of {', '.join(MAPS)}, an engram.maps.Map, or a function size -> Map; got {map!r}"
         )
+    if made.size != size:
+        raise ShapeError(f"a map of size {size} is needed here, got {made!r}. Make one of that size, or give its class")
     return made

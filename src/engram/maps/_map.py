@@ -56,8 +56,8 @@ class Map(nn.Module, ABC):
         """How far a matrix is from keeping the promise; 0 if it does."""
 
     @abstractmethod
-    def sample_free(self, generator: torch.Generator | None) -> tuple[Tensor, ...]:
-        """Random free parameters, in double precision."""
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
+        """Random free parameters, in double precision. ``complex`` is for maps that take matrices of either kind."""
 
     def sample(
         self,
@@ -67,9 +67,9 @@ class Map(nn.Module, ABC):
         dtype: torch.dtype | None = None,
     ) -> Tensor:
         """A random matrix ``(N, N)`` that keeps the promise. A real ``dtype`` gives the precision of a complex map."""
-        self._drawn = self.sample_free(generator)
-        matrix = self.double_forward(*self._drawn).detach()
         kind = dtype or torch.get_default_dtype()
+        self._drawn = self.sample_free(generator, kind.is_complex)
+        matrix = self.double_forward(*self._drawn).detach()
         return matrix.to(device=device, dtype=kind.to_complex() if matrix.is_complex() else kind)
 
     def double_forward(self, *free: Tensor) -> Tensor:
@@ -85,9 +85,8 @@ class Map(nn.Module, ABC):
 
     def contains(self, matrix: Tensor, eps: float | None = None) -> bool:
         """Whether a matrix keeps the promise to within ``eps`` (1e-4 in float32 and below, 1e-10 in float64)."""
-        if eps is None:
-            eps = 1e-10 if matrix.dtype in (torch.float64, torch.complex128) else 1e-4
-        return self.distance(matrix) <= eps
+        eps = rounding(matrix.dtype) if eps is None else eps
+        return matrix.shape == (self.size, self.size) and self.distance(matrix) <= eps
 
     def right_inverse(self, matrix: Tensor) -> Free:
         """Free parameters for a matrix that is assigned: ``layer.weight = matrix``. Refused outside the promise."""
@@ -136,6 +135,11 @@ class Map(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         return str(self.size)
+
+
+def rounding(dtype: torch.dtype) -> float:
+    """How far from a promise still counts as keeping it."""
+    return 1e-10 if dtype in (torch.float64, torch.complex128) else 1e-4
 
 
 def _close(a: Tensor, b: Tensor) -> bool:

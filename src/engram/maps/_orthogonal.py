@@ -72,9 +72,9 @@ class Orthogonal(Map):
             if self.steps % (self.rebase_every * REPROJECT) == 0:
                 self.base.copy_(polar(self.base))
 
-    def sample_free(self, generator: torch.Generator | None) -> tuple[Tensor, ...]:
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         """The base moves to a random matrix, and A = 0."""
-        found = self.free(self.sample(generator, dtype=torch.float64))
+        found = self.free(self.sample(generator, dtype=torch.complex128 if complex else torch.float64))
         return (found,) if isinstance(found, Tensor) else found
 
     def sample(

@@ -67,7 +67,7 @@ class ScaledCayley(Map):
             raise DTypeError(f"ScaledCayley(complex={self.complex}) got a matrix of {matrix.dtype}. Set complex to match")
         return orthogonality_error(matrix.detach())
 
-    def sample_free(self, generator: torch.Generator | None) -> tuple[Tensor, ...]:
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         """The Cayley law: angles of Cay(A) uniform on the right half circle; phases uniform in (0, 2 pi)."""
         entries = cayley(self.size, generator)
         if not self.complex:

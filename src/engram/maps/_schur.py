@@ -131,7 +131,7 @@ class Schur(Map):
             worst = max(worst, float((torch.linalg.eigvals(inner).abs().sort().values - expected).abs().max()))
         return worst
 
-    def sample_free(self, generator: torch.Generator | None) -> tuple[Tensor, ...]:
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         n = self.size
         entries = self.basis.free(self.basis.sample(generator, dtype=torch.float64))
         theta = torch.rand(n // 2, generator=generator, dtype=torch.float64) * 2 * math.pi

@@ -31,9 +31,9 @@ class SoftOrthogonal(Free):
         norm: Tensor = torch.linalg.matrix_norm(free.mH @ free - eye, 2 if self.norm == "spectral" else "fro")
         return self.strength * norm.square()
 
-    def sample_free(self, generator: torch.Generator | None) -> tuple[Tensor, ...]:
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         """It starts orthogonal."""
-        return (haar(self.size, generator),)
+        return (haar(self.size, generator, complex),)
 
     def extra_repr(self) -> str:
         return f"{self.size}, strength={self.strength}, norm={self.norm!r}"
@@ -64,8 +64,8 @@ class Projected(Map):
     def after_step(self, free: Tensor) -> None:  # type: ignore[override]
         free.copy_(polar(free))
 
-    def sample_free(self, generator: torch.Generator | None) -> tuple[Tensor, ...]:
-        return (haar(self.size, generator),)
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
+        return (haar(self.size, generator, complex),)
 
 
 class Stiefel(Projected):

@@ -65,7 +65,7 @@ class SpectralMargin(Map):
             return math.inf
         return max(0.0, float((torch.linalg.svdvals(matrix.detach()) - 1).abs().max()) - self.margin)
 
-    def sample_free(self, generator: torch.Generator | None) -> tuple[Tensor, ...]:
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         sides = [self._side(m, m.sample(generator, dtype=torch.float64)) for m in (self.left, self.right)]
         return *sides, torch.zeros(self.size, dtype=torch.float64)
 

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -51,9 +52,11 @@ def check_contract(make: Callable[..., Recurrent], tolerance: float = 1e-10) -> 
 
 
 def _apart(a: Any, b: Any) -> float:
-    """The largest difference between two tensors, or two (nested) tuples of them; infinite if shapes differ."""
+    """The largest difference between two tensors, or two (nested) tuples of them; infinite if shapes differ or one
+    holds NaN, which no comparison would notice."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return float((a - b).abs().max()) if a.shape == b.shape else float("inf")
+        worst = float((a - b).abs().max()) if a.shape == b.shape else float("inf")
+        return float("inf") if math.isnan(worst) else worst
     return max(_apart(x, y) for x, y in zip(a, b, strict=True))
 
 
@@ -110,7 +113,8 @@ def _shapes(layer: Recurrent, x: Tensor) -> float:
     output, state = layer(x)
     shapes: list[tuple[int, ...]] = []
     map_state(lambda s: shapes.append(tuple(s.shape)) or s, state)  # type: ignore[func-returns-value]
-    fits = output.shape[:2] == x.shape[:2] and all(s[:2] == (len(layer.cells), BATCH) for s in shapes)
+    fits = output.shape == (TIME, BATCH, layer.cells[-1].output_size * layer.directions)
+    fits = fits and all(s == (len(layer.cells), BATCH, HIDDEN) for s in shapes)
     return 0.0 if fits else float("inf")
 
 

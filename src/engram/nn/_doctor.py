@@ -5,9 +5,10 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from engram.maps import Map
+from engram.maps import Map, free_parameters, rounding
 
 _last_visit: WeakKeyDictionary[nn.Module, dict[str, Tensor]] = WeakKeyDictionary()
 
@@ -44,46 +45,57 @@ def doctor(model: nn.Module) -> Diagnosis:
     for name, module in model.named_modules():
         if parametrize.is_parametrized(module):
             for weight, maps in module.parametrizations.items():
-                _promise(report, f"{name}.{weight}".lstrip("."), getattr(module, weight), maps)
+                _promise(report, f"{name}." if name else "", weight, module, maps)
     for name, parameter in model.named_parameters():
+        if is_lazy(parameter):
+            report.notes.append(f"{name} is not made yet (a lazy module: call the model once)")
+            continue
+        if not bool(torch.isfinite(parameter).all()):
+            report.problems.append(f"{name} holds NaN or infinity: go back to an earlier checkpoint")
         _gradient(report, name, parameter)
     _movement(report, model)
     return report
 
 
-def _promise(report: Diagnosis, name: str, matrix: Tensor, maps: nn.Module) -> None:
+def _promise(report: Diagnosis, prefix: str, weight: str, module: nn.Module, maps: nn.Module) -> None:
+    name = prefix + weight
+    originals = [own for own in maps.state_dict() if own.startswith("original")]  # several for weight_norm
     report.notes.append(
-        f"{name} is computed from {name.rsplit('.', 1)[0]}.parametrizations.{name.rsplit('.', 1)[-1]}.original: "
-        "the gradient and the optimiser see that one, not the matrix"
+        f"{name} is computed from {prefix}parametrizations.{weight}.{' and '.join(originals)}: "
+        "the gradient and the optimiser see that, not the matrix"
     )
     for map in maps.children():
         if isinstance(map, Map):
-            distance = map.distance(matrix)
-            text = f"{name} should be {map.promise}; it is {distance:.1e} away"
-            (report.notes if map.contains(matrix) else report.problems).append(text)
+            free = free_parameters(maps)
+            error = map.error(*free)
+            text = f"{name} should be {map.promise}; it is {error:.1e} away"
+            (report.notes if error <= rounding(free[0].dtype) else report.problems).append(text)
 
 
 def _gradient(report: Diagnosis, name: str, parameter: Tensor) -> None:
+    grad = parameter.grad
+    if grad is not None and grad.is_sparse:
+        grad = grad.coalesce().values()
     if not parameter.requires_grad:
         report.notes.append(f"{name} is frozen (requires_grad=False)")
-    elif parameter.grad is None:
+    elif grad is None:
         report.notes.append(f"{name} has no gradient yet (no backward pass, or zero_grad was called)")
-    elif not bool(torch.isfinite(parameter.grad).all()):
+    elif not bool(torch.isfinite(grad).all()):
         report.problems.append(f"{name} has NaN or infinity in its gradient: clip it, or lower the learning rate")
-    elif not bool(parameter.grad.any()):
+    elif not bool(grad.any()):
         report.problems.append(f"{name} has a gradient of exactly zero: does the loss depend on it?")
     else:
-        report.notes.append(f"{name} has a gradient of norm {float(parameter.grad.norm()):.3g}")
+        report.notes.append(f"{name} has a gradient of norm {float(grad.norm()):.3g}")
 
 
 def _movement(report: Diagnosis, model: nn.Module) -> None:
-    now = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
+    now = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad and not is_lazy(p)}
     before = _last_visit.get(model)
     _last_visit[model] = now
     if before is None:
         report.notes.append("weights noted down: take an optimiser step and ask again to see which of them moved")
         return
-    still = [name for name, p in now.items() if name in before and torch.equal(p, before[name])]
+    still = [name for name, p in now.items() if name in before and torch.equal(p, before[name].to(p))]
     moved = len(now) - len(still)
     report.notes.append(f"{moved} of {len(now)} weights moved since the last visit")
     report.problems.extend(f"{name} has not moved: is it in the optimiser's list?" for name in still)

@@ -20,6 +20,7 @@ class GORUCell(Cell):
         "h' = z h + (1 - z) modReLU(U_h x + r (Q h)), Q orthogonal"
     )
     gates = 3
+    rotation: Tensor
 
     def __init__(self, input_size: int, hidden_size: int, *, map: MapLike | None = None, **options: Any) -> None:
         super().__init__(input_size, hidden_size, **options)
@@ -27,7 +28,7 @@ class GORUCell(Cell):
         like = {"device": self.weight_ih.device, "dtype": self.weight_ih.dtype}
         self.weight_hh = nn.Parameter(torch.empty(2 * hidden_size, hidden_size, **like))
         self.mod_bias = nn.Parameter(torch.empty(hidden_size, **like))
-        self.rotation = made.install(self, "rotation", **like)
+        made.install(self, "rotation", **like)
         self.reset_parameters()
 
     @torch.no_grad()

@@ -34,16 +34,19 @@ def rows_of(input: Tensor | PackedSequence, features: int, batch_first: bool) ->
     if input.dim() not in (2, 3):
         raise ShapeError(
             f"input must be {layout}, or (time, features) for one sequence; got {input.dim()} dimensions, "
-            f"shape {tuple(input.shape)}"
+            f"shape {tuple(input.shape)}. Add the axis that is missing (unsqueeze), or flatten those too many"
         )
     if input.shape[-1] != features:
         swapped = input.dim() == 3 and features in input.shape[:2]
-        hint = " Are the axes in that order?" if swapped else ""
+        mend = "Are the axes in that order?" if swapped else f"Make the layer with input_size={input.shape[-1]}"
         raise ShapeError(
-            f"input must be {layout} with {features} features (input_size), got {tuple(input.shape)}.{hint}"
+            f"input must be {layout} with {features} features (input_size), got {tuple(input.shape)}. {mend}"
         )
     if 0 in input.shape:
-        raise ShapeError(f"input must hold at least one step of at least one sequence, got shape {tuple(input.shape)}")
+        raise ShapeError(
+            f"input must hold at least one step of at least one sequence, got shape {tuple(input.shape)}. "
+            "Leave empty batches out"
+        )
     if input.dim() == 2:
         return Rows(
             input.unsqueeze(1), None, 1, lambda y: y.squeeze(1), lambda s: s.unsqueeze(1), lambda s: s.squeeze(-2)
@@ -66,6 +69,11 @@ def _packed(input: PackedSequence, features: int) -> Rows:
         )
     if bool((sizes[1:] > sizes[:-1]).any()):
         raise ShapeError("a PackedSequence must have sizes that never grow; build it with pack_padded_sequence")
+    if int(sizes.sum()) != len(data):
+        raise ShapeError(
+            f"a PackedSequence must hold one row for every sequence alive at every step: {int(sizes.sum())} by its "
+            f"batch_sizes, got {len(data)}. Build it with pack_padded_sequence"
+        )
     return Rows(
         data,
         sizes,
@@ -115,10 +123,12 @@ def check_state(state: State, expected: tuple[int, ...], kind: type | None, weig
         )
 
     def check(tensor: Tensor) -> Tensor:
+        if not isinstance(tensor, Tensor):
+            raise DTypeError(f"state must be {name}, got {type(tensor).__name__} inside. Use torch.as_tensor")
         if tuple(tensor.shape) != expected:
             raise ShapeError(
                 f"state must be {name} of shape {expected} (num_layers * directions, batch, hidden_size; no batch "
-                f"for an unbatched input), got {tuple(tensor.shape)}"
+                f"for an unbatched input), got {tuple(tensor.shape)}. Leave it out to start from the initial state"
             )
         try:
             return check_dtype(tensor, weight)

@@ -50,27 +50,18 @@ def bake(module: nn.Module) -> None:
 
 
 def reduce_parametrized(module: nn.Module) -> tuple[Any, ...]:
-    """What ``module.__reduce_ex__`` returns: the plain class, its attributes, the state of each parametrization."""
-    attributes = dict(module.__dict__)
-    attributes["_modules"] = _other_modules(module)
-    weights = {
-        name: (list(maps.children()), maps.state_dict(), [p.requires_grad for p in maps.parameters()])
-        for name, maps in _parametrizations(module).items()
-    }
-    return rebuild, (_plain_class(module), attributes, weights)
+    """What ``module.__reduce_ex__`` returns: the plain class, the names of the parametrized weights, the attributes."""
+    return rebuild, (_plain_class(module), list(_parametrizations(module))), dict(module.__dict__)
 
 
-def rebuild(plain: type[nn.Module], attributes: dict[str, Any], weights: dict[str, Any]) -> nn.Module:
-    """The inverse of :func:`reduce_parametrized`, called by pickle: the parametrizations are registered anew."""
+def rebuild(plain: type[nn.Module], weights: list[str]) -> nn.Module:
+    """An empty module with the class that torch makes for one with these parametrized weights; pickle fills it.
+
+    Not by registering them: that would ask each map to take its matrix back, and a map may refuse one whose training
+    has diverged.
+    """
     module = plain.__new__(plain)
-    module.__dict__.update(attributes)
-    for name, (maps, state, trainable) in weights.items():
-        # Any matrix that the map takes will do: the state below overwrites what is made of it.
-        module.register_parameter(name, nn.Parameter(maps[0](state["original"]).detach()))
-        for map in maps:
-            parametrize.register_parametrization(module, name, map, unsafe=True)
-        entry = _parametrizations(module)[name]
-        entry.load_state_dict(state)
-        for parameter, trained in zip(entry.parameters(), trainable, strict=True):
-            parameter.requires_grad_(trained)
+    parametrize._inject_new_class(module)
+    for name in weights:
+        parametrize._inject_property(module, name)
     return module

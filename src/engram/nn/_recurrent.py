@@ -12,7 +12,7 @@ from torch.nn.utils import parametrize
 from torch.nn.utils.rnn import PackedSequence
 
 from engram.errors import check_size
-from engram.kernels import State, map_state
+from engram.kernels import State, map_state, transformed, without_autocast
 from engram.nn._cell import Cell
 from engram.nn._inputs import Rows, check_dropout, check_dtype, check_finite, check_state, rows_of
 from engram.nn._parametrized import bake
@@ -36,7 +36,8 @@ class Recurrent(nn.Module):
         return_sequence: False returns only the last step of the last layer, ``(B, directions*H)``, where each
             direction gives the step it ended with.
         checkpoint_every: k recomputes the states between every k-th step in the backward pass: T = 100,000 steps in
-            the memory of k + T/k (with ``return_sequence=False``; a returned sequence needs its own memory).
+            the memory of k + T/k (with ``return_sequence=False``; a returned sequence needs its own memory). Inside
+            torch.func transforms, which cannot recompute, it has no effect.
         check_finite: refuse NaN and infinity in the input (costs a pass over it).
         options: what the cell takes.
 
@@ -53,6 +54,13 @@ class Recurrent(nn.Module):
     """
 
     cell: ClassVar[type[Cell]]
+    count: ClassVar[str] = "N^2"
+    """The number of recurrent parameters, as a formula in N, the hidden units."""
+    apply_cost: ClassVar[str] = "N^2"
+    """The order of a step, for one sequence."""
+    build_cost: ClassVar[str] = "-"
+    """The order of building the matrix, once a call."""
+    source: ClassVar[str] = ""
     cells: Any  # an nn.ModuleList: one cell a layer and direction, forward before backward
 
     def __init__(
@@ -95,29 +103,36 @@ class Recurrent(nn.Module):
 
     def forward(self, input: Tensor | PackedSequence, state: State = None) -> tuple[Any, State]:
         rows = rows_of(input, self.input_size, self.batch_first)
-        data = check_dtype(rows.data, self.cells[0].weight_ih)
+        data = check_dtype(rows.data, self.cells[0].weight_ih)  # before anything is computed
         if self.check_finite:
             check_finite(data)
         starts = self._starts(rows, state, unbatched=isinstance(input, Tensor) and input.dim() == 2)
+        with without_autocast(data):
+            layers, finals = self._layers(data, starts, rows.sizes)
 
+        state = map_state(lambda *s: rows.leave(torch.stack(s)), *finals)
+        if self.output_all_layers:
+            return tuple(map(rows.restore, layers)), state
+        return rows.restore(layers[-1]) if self.return_sequence else rows.leave(layers[-1]), state
+
+    def _layers(self, data: Tensor, starts: list[State], sizes: Tensor | None) -> tuple[list[Tensor], list[State]]:
+        """The output of every layer (of the last one, only the last step if that is all that is asked for), and the
+        last state of every cell."""
         layers: list[Tensor] = []
         finals: list[State] = []
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 data = F.dropout(data, self.dropout, self.training)
+            data = check_dtype(data, self.cells[layer * self.directions].weight_ih)  # real output, complex weights
             keep = self.return_sequence or self.output_all_layers or layer < self.num_layers - 1
             outputs = []
             for k in range(layer * self.directions, (layer + 1) * self.directions):
-                output, final = self._run(self.cells[k], data, starts[k], rows.sizes, k % self.directions == 1, keep)
+                output, final = self._run(self.cells[k], data, starts[k], sizes, k % self.directions == 1, keep)
                 outputs.append(output if keep else self.cells[k].output(final))
                 finals.append(final)
             data = outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)
             layers.append(data)
-
-        state = map_state(lambda *s: rows.leave(torch.stack(s)), *finals)
-        if self.output_all_layers:
-            return tuple(map(rows.restore, layers)), state
-        return rows.restore(data) if self.return_sequence else rows.leave(data), state
+        return layers, finals
 
     def _starts(self, rows: Rows, state: State, unbatched: bool) -> list[State]:
         """One state a cell: cut out of the one given, or the cells' own."""
@@ -131,7 +146,7 @@ class Recurrent(nn.Module):
     def _run(
         self, cell: Any, data: Tensor, start: State, sizes: Tensor | None, reverse: bool, keep: bool
     ) -> tuple[Any, State]:
-        if self.checkpoint_every is None:
+        if self.checkpoint_every is None or transformed():
             output, final = cell.run(data, start, sizes, reverse)
             return output, final
         return run_in_segments(cell, data, start, sizes, reverse, self.checkpoint_every, keep)
@@ -142,14 +157,27 @@ class Recurrent(nn.Module):
             layer, back = divmod(k, self.directions)
             yield f"_l{layer}" + ("_reverse" if back else ""), cell
 
-    def __getattr__(self, name: str) -> Any:
-        """``layer.weight_hh_l1_reverse`` reads the weight of a cell by the name it has in torch."""
+    def _weight(self, name: str) -> tuple[Any, str] | None:
+        """The cell and its attribute that torch calls ``weight_hh_l1_reverse``."""
         match = _TORCH_NAME.fullmatch(name)
         if match and "cells" in self._modules:
             for suffix, cell in self.named_cells():
                 if name == match[1] + suffix and hasattr(cell, match[1]):
-                    return getattr(cell, match[1])
-        return super().__getattr__(name)
+                    return cell, match[1]
+        return None
+
+    def __getattr__(self, name: str) -> Any:
+        """``layer.weight_hh_l1_reverse`` reads the weight of a cell by the name it has in torch."""
+        found = self._weight(name)
+        return getattr(*found) if found else super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """``layer.weight_hh_l0 = matrix`` sets the weight of that cell; under a map, moves it to that matrix."""
+        found = self._weight(name)
+        if found:
+            setattr(*found, value)
+        else:
+            super().__setattr__(name, value)
 
     def penalty(self) -> Tensor:
         """The sum of the cells' penalties, to be added to a training loss."""

@@ -19,17 +19,19 @@ from engram.nn._parametrized import with_built_weights
 def run_in_segments(
     cell: Cell, data: Tensor, state: State, sizes: Tensor | None, reverse: bool, every: int, keep: bool
 ) -> tuple[Tensor | None, State]:
-    """:meth:`Cell.run` in segments of ``every`` steps. Without ``keep`` the outputs are dropped as they come."""
+    """:meth:`Cell.run` in segments of ``every`` steps. Without ``keep`` there are no outputs, only the last state."""
     cell = with_built_weights(cell)
     outputs: list[Tensor] = []
     pieces = list(_cut(data, sizes, every))
     for piece, alive in reversed(pieces) if reverse else pieces:
         n = piece.shape[1] if alive is None else int(alive[0])
         entering = first_rows(state, n)
-        output, new = checkpoint(cell.run, piece, entering, alive, reverse, use_reentrant=False)
-        state = replace_rows(new, state)
         if keep:
+            output, new = checkpoint(cell.run, piece, entering, alive, reverse, use_reentrant=False)
             outputs.append(output)
+        else:
+            new = cell.last(piece, entering, alive, reverse)
+        state = replace_rows(new, state)
     if not keep:
         return None, state
     return torch.cat(outputs[::-1] if reverse else outputs), state

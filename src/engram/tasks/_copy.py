@@ -1,7 +1,7 @@
 """The copying problem: repeat a short string of symbols after a long wait."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
@@ -24,8 +24,8 @@ class Copy:
     delay: int = 200
     length: int = 10
     layout: str = "after"
-    input_size: int = SYMBOLS + 2
-    output_size: int = SYMBOLS + 1
+    input_size: int = field(default=SYMBOLS + 2, init=False)
+    output_size: int = field(default=SYMBOLS + 1, init=False)
 
     def __post_init__(self) -> None:
         check_size("delay", self.delay)
@@ -46,6 +46,7 @@ class Copy:
         return self.length * math.log(SYMBOLS) / self.steps
 
     def sample(self, batch_size: int, generator: torch.Generator) -> Batch:
+        check_size("batch_size", batch_size)
         symbols = torch.randint(1, SYMBOLS + 1, (self.length, batch_size), generator=generator)
         shown = torch.full((self.steps, batch_size), BLANK)
         shown[: self.length] = symbols

@@ -17,8 +17,13 @@ class Batch(NamedTuple):
 class Task(Protocol):
     """A seeded generator that says how well one can do without memory. Same seed, same batch, on every machine."""
 
-    input_size: int
-    output_size: int
+    @property
+    def input_size(self) -> int:
+        """The number of features of the input."""
+
+    @property
+    def output_size(self) -> int:
+        """The number of classes to choose from."""
 
     @property
     def chance(self) -> float:

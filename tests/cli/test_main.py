@@ -1,0 +1,115 @@
+"""The command line: help, version, and errors of one line. Run in this process, where it is fast."""
+
+import re
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import engram
+from engram.cli import main
+from engram.errors import EngramError
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"engram {engram.__version__}\n"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], []], ids=["--help", "-h", "nothing"])
+def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Both commands with what they are for; no words at all is a call for help."""
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 0
+    out = capsys.readouterr().out
+    assert out.startswith("usage: engram")
+    for said in ("demo", "bench", "Train an orthogonal layer", "Measure speed and memory", "--debug"):
+        assert said in out
+
+
+OPTIONS = {
+    "demo": ["--delay", "--updates", "--seed"],
+    "bench": ["layers", "--quick", "--json", "--repeats", "--figure"],
+}
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_help_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([command, "--help"])
+    assert left.value.code == 0
+    out = capsys.readouterr().out
+    assert all(option in out for option in OPTIONS[command])
+    assert f"Example: engram {command}" in re.sub(r"\s+", " ", out)
+
+
+UNPARSED = {
+    "unknown command": (["frobnicate"], "frobnicate"),
+    "unknown option": (["demo", "--delya", "3"], "--delay"),
+    "not a number": (["demo", "--delay", "soon"], "--delay"),
+    "unknown bench": (["bench", "cells"], "layers"),
+    "version of a command": (["demo", "--version"], "--version"),
+}
+
+
+@pytest.mark.parametrize("case", UNPARSED)
+def test_words_that_do_not_parse(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, nothing on standard output, and a message that names the word or the nearest one."""
+    words, named = UNPARSED[case]
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert named in told.err
+    assert "Traceback" not in told.err
+
+
+REFUSED = {
+    "delay": (["demo", "--delay", "0"], "--delay must be at least 1, got 0"),
+    "updates": (["demo", "--updates", "-5"], "--updates must be at least 1, got -5"),
+    "repeats": (["bench", "--repeats", "0"], "--repeats must be at least 1, got 0"),
+    "figure": (["bench", "layers", "--figure", "a.pdf"], "--figure must end in .svg or .png, got a.pdf"),
+    "figure of the demo": (["demo", "--figure", "a.jpeg"], "--figure must end in .svg or .png, got a.jpeg"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_in_one_line(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words, message = REFUSED[case]
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", f"engram: {message}\n")
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_debug_raises(case: str) -> None:
+    """``--debug``, anywhere among the words, lets the exception through."""
+    words, message = REFUSED[case]
+    for where in (0, len(words)):
+        with pytest.raises(EngramError, match=re.escape(message)):
+            main([*words[:where], "--debug", *words[where:]])
+
+
+def test_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file stands where the folder should be: one line, after the results."""
+    (tmp_path / "taken").write_text("")
+    assert main(["demo", "--updates", "1", "--delay", "1", "--figure", str(tmp_path / "taken" / "a.svg")]) == 2
+    told = capsys.readouterr()
+    assert "of the symbols of 1000 new sequences recalled" in re.sub(r"\s+", " ", told.out)
+    assert re.fullmatch(r"engram: .*taken.*\n", told.err)
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def press(self: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("engram.cli._demo.Demo.run", press)
+    assert main(["demo"]) == 130
+    assert capsys.readouterr().err == "\ninterrupted\n"
+
+
+def test_the_script_is_main() -> None:
+    (script,) = [entry for entry in metadata.entry_points(group="console_scripts") if entry.name == "engram"]
+    assert script.load() is main

@@ -1,0 +1,92 @@
+"""The exceptions: one family, also of torch's kind, with messages that help."""
+
+import inspect
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engram import errors
+from engram.errors import (
+    DTypeError,
+    EngramError,
+    ManifoldError,
+    NonFiniteError,
+    OptionError,
+    ShapeError,
+    check_choice,
+    check_size,
+    unknown,
+)
+
+CAUGHT_AS = {
+    ShapeError: (ValueError, RuntimeError),
+    DTypeError: (TypeError, ValueError),
+    OptionError: (ValueError,),
+    NonFiniteError: (ValueError,),
+    ManifoldError: (ValueError,),
+}
+
+
+def test_the_table_is_complete() -> None:
+    classes = {c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, EngramError)}
+    assert classes == {EngramError, *CAUGHT_AS}
+
+
+@pytest.mark.parametrize("error", CAUGHT_AS)
+def test_code_written_for_torch_catches_them(error: type[EngramError]) -> None:
+    for kind in (EngramError, *CAUGHT_AS[error]):
+        with pytest.raises(kind, match="why"):
+            raise error("why")
+    assert error.__doc__
+
+
+NEAREST = {
+    "tahn": "tanh",
+    "TANH": "tanh",
+    "Relu": "relu",
+    "modReLU": "modrelu",
+    "sigmod": "sigmoid",
+    "xyzzy": None,
+    "": None,
+    None: None,
+    3: None,
+}
+KNOWN = ("identity", "tanh", "relu", "sigmoid", "modrelu")
+
+
+@pytest.mark.parametrize("name", NEAREST)
+def test_nearest_name(name: object) -> None:
+    message = str(unknown("activation", name, KNOWN))
+    assert message.startswith(f"unknown activation {name!r}: expected one of identity, modrelu, relu, sigmoid, tanh.")
+    hint = f" Did you mean {NEAREST[name]!r}?" if NEAREST[name] else ""  # type: ignore[index]
+    assert message.endswith(f"tanh.{hint}")
+
+
+def test_choice_returns_the_name() -> None:
+    assert check_choice("activation", "relu", KNOWN) == "relu"
+    with pytest.raises(OptionError, match="unknown activation 'rel'.*Did you mean 'relu'"):  # noqa: RUF043
+        check_choice("activation", "rel", KNOWN)
+
+
+@given(value=st.integers(1, 10**6))
+def test_size_returns_the_value(value: int) -> None:
+    assert check_size("n", value) == value
+    assert check_size("n", value, least=value) == value
+
+
+WRONG_SIZES = [
+    (0, OptionError, "n must be at least 1, got 0"),
+    (-7, OptionError, "n must be at least 1, got -7"),
+    (2.0, DTypeError, "n must be a whole number (int), got 2.0 of type float"),
+    ("2", DTypeError, "n must be a whole number (int), got '2' of type str"),
+    (True, DTypeError, "n must be a whole number (int), got True of type bool"),
+    (None, DTypeError, "n must be a whole number (int), got None of type NoneType"),
+]
+
+
+@pytest.mark.parametrize(("value", "error", "message"), WRONG_SIZES)
+def test_wrong_size(value: object, error: type[EngramError], message: str) -> None:
+    with pytest.raises(error) as caught:
+        check_size("n", value)
+    assert str(caught.value) == message
