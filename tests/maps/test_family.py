@@ -56,7 +56,9 @@ def test_operator_equals_dense(name: str, size: int) -> None:
 @pytest.mark.parametrize("name", FAMILY)
 def test_gradient(name: str) -> None:
     module, map = install(name, 5)
-    free = tuple(f.detach().clone() + 0.1 * torch.randn_like(f) for f in free_parameters(module.parametrizations.weight))
+    free = tuple(
+        f.detach().clone() + 0.1 * torch.randn_like(f) for f in free_parameters(module.parametrizations.weight)
+    )
     free = tuple(f.requires_grad_() for f in free)
     assert torch.autograd.gradcheck(lambda *f: map(*f), free)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import tyro
@@ -33,8 +33,8 @@ class Draw:
 
     def run(self) -> None:
         torch.manual_seed(self.seed)
-        layer = make_model(self.model, 1, check_size("--hidden", self.hidden))
-        cell = layer.cells[0]  # type: ignore[index, union-attr]
-        matrix = cell.rotation if hasattr(cell, "rotation") else cell.weight_hh  # type: ignore[union-attr]
-        draw_spectrum(matrix, self.output, f"{self.model}, N = {self.hidden}, at the start")  # type: ignore[arg-type]
+        layer: Any = make_model(self.model, 1, check_size("--hidden", self.hidden))
+        cell = layer.cells[0]
+        matrix = cell.rotation if hasattr(cell, "rotation") else cell.weight_hh
+        draw_spectrum(matrix, self.output, f"{self.model}, N = {self.hidden}, at the start")
         Console().print(f"figure: {self.output}")

@@ -59,7 +59,12 @@ class StiefelStep(torch.optim.Optimizer):
     """
 
     def __init__(
-        self, params: Any, lr: float = 1e-3, alpha: float | None = None, eps: float = 1e-8, reproject_every: int | None = 10
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        alpha: float | None = None,
+        eps: float = 1e-8,
+        reproject_every: int | None = 10,
     ) -> None:
         if not lr > 0:
             raise OptionError(f"lr must be positive, got {lr}")
@@ -80,11 +85,11 @@ class StiefelStep(torch.optim.Optimizer):
         for group in self.param_groups:
             for w in group["params"]:
                 if w.grad is not None:
-                    self._move(w, group)
+                    self._move(w, w.grad, group)
         return loss
 
-    def _move(self, w: Tensor, group: dict[str, Any]) -> None:
-        gradient, state = w.grad, self.state[w]
+    def _move(self, w: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        state = self.state[w]
         state["step"] = state.get("step", 0) + 1
         if group["alpha"] is not None:
             mean = state.setdefault("square", torch.zeros_like(w.real))

@@ -26,7 +26,7 @@ class _Cayley(torch.autograd.Function):
         ctx.mark_non_differentiable(output[1])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, None]:
         base, w, inverse = ctx.saved_tensors
         if torch.is_grad_enabled():  # a double backward pass: B as a function of W, which autograd knows
             eye = torch.eye(w.shape[-1], dtype=w.dtype, device=w.device)

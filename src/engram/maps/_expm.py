@@ -25,20 +25,23 @@ DEGREES = {
 POWERS = 4  # A^2, A^4, A^6, A^8
 
 
+Saved = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+"""For the gradient: exp of the halved A, its even powers, LU and pivots of q, and (degree, halvings)."""
+
+
 def exp_skew(skew: Tensor) -> Tensor:
     """exp(A) for A ``(N, N)`` with A^* = -A, real or complex, in float32 or float64 precision.
 
     The gradient is the skew-Hermitian part of the true one: right for every A that stays skew-Hermitian.
     """
-    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
-        result: Tensor = torch.linalg.matrix_exp(skew)  # torch.func sees into torch's own operators only
-        return result
-    return _exp(skew)[0]
+    if torch.compiler.is_compiling():
+        return _exp(skew)[0]  # an operator that torch.compile need not look into
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return torch.linalg.matrix_exp(skew)  # torch.func sees into torch's own operators only
+    return _Exp.apply(skew)
 
 
-@torch.library.custom_op("engram::exp_skew", mutates_args=())
-def _exp(skew: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """exp(A), and what the gradient needs: exp of the halved A, its even powers, LU and pivots of q, (degree, halvings)."""
+def _forward(skew: Tensor) -> tuple[Tensor, Saved]:
     powers = skew.new_zeros(POWERS, *skew.shape)
     torch.mm(skew, skew, out=powers[0])
     degree, halvings = _plan(skew, powers[0])
@@ -53,19 +56,10 @@ def _exp(skew: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     result = root.clone()
     for _ in range(halvings):
         result = result @ result
-    return result, root, powers, lu.contiguous(), pivots, torch.tensor([degree, halvings])
+    return result, (root, powers, lu.contiguous(), pivots, torch.tensor([degree, halvings]))
 
 
-@_exp.register_fake
-def _(skew: Tensor) -> tuple[Tensor, ...]:
-    n = skew.shape[0]
-    result, root, lu = (skew.new_empty(n, n) for _ in range(3))
-    plan = torch.empty(2, dtype=torch.int64, device="cpu")
-    return result, root, skew.new_empty(POWERS, n, n), lu, skew.new_empty(n, dtype=torch.int32), plan
-
-
-@torch.library.custom_op("engram::exp_skew_backward", mutates_args=())
-def _exp_backward(
+def _backward(
     grad: Tensor, skew: Tensor, root: Tensor, powers: Tensor, lu: Tensor, pivots: Tensor, plan: Tensor
 ) -> Tensor:
     degree, halvings = plan.tolist()
@@ -91,6 +85,41 @@ def _exp_backward(
     return grad_small.sub_(minus_adjoint(grad_powers[0] @ small)).div_(2**halvings)
 
 
+class _Exp(torch.autograd.Function):
+    """For every day: an operator of torch.library costs as much as the arithmetic at N = 128."""
+
+    @staticmethod
+    def forward(ctx: Any, skew: Tensor) -> Tensor:
+        result, saved = _forward(skew)
+        ctx.save_for_backward(skew, *saved)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        skew = ctx.saved_tensors[0]
+        if torch.is_grad_enabled():  # a double backward pass: differentiate torch's own exponential instead
+            (found,) = torch.autograd.grad(torch.linalg.matrix_exp(skew), skew, grad, create_graph=True)
+            return minus_adjoint(found) / 2
+        return _backward(grad, *ctx.saved_tensors)
+
+
+@torch.library.custom_op("engram::exp_skew", mutates_args=())
+def _exp(skew: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    result, saved = _forward(skew)
+    return result, *saved
+
+
+@_exp.register_fake
+def _(skew: Tensor) -> tuple[Tensor, ...]:
+    n = skew.shape[0]
+    result, root, lu = (skew.new_empty(n, n) for _ in range(3))
+    plan = torch.empty(2, dtype=torch.int64, device="cpu")
+    return result, root, skew.new_empty(POWERS, n, n), lu, skew.new_empty(n, dtype=torch.int32), plan
+
+
+_exp_backward = torch.library.custom_op("engram::exp_skew_backward", _backward, mutates_args=())
+
+
 @_exp_backward.register_fake
 def _(grad, skew, root, powers, lu, pivots, plan):  # type: ignore[no-untyped-def]
     return skew.new_empty(skew.shape)
@@ -98,21 +127,12 @@ def _(grad, skew, root, powers, lu, pivots, plan):  # type: ignore[no-untyped-de
 
 def _setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, ...]) -> None:
     ctx.save_for_backward(inputs[0], *output[1:])
-    ctx.set_materialize_grads(False)
 
 
-def _gradient(ctx: Any, grad: Tensor | None, *_: None) -> Tensor | None:
-    if grad is None:
-        return None
-    skew = ctx.saved_tensors[0]
-    if torch.is_grad_enabled():  # a double backward pass: differentiate torch's own exponential instead
-        (found,) = torch.autograd.grad(torch.linalg.matrix_exp(skew), skew, grad, create_graph=True)
-        return minus_adjoint(found) / 2
-    result: Tensor = _exp_backward(grad, *ctx.saved_tensors)
-    return result
-
-
-_exp.register_autograd(_gradient, setup_context=_setup_context)
+_exp.register_autograd(
+    lambda ctx, grad, *_: _exp_backward(grad, *ctx.saved_tensors),
+    setup_context=_setup_context,
+)
 
 
 def _plan(skew: Tensor, squared: Tensor) -> tuple[int, int]:

@@ -123,7 +123,11 @@ class Givens(Solved):
         used = (self.side[: self.size] < 0).cpu()
         unused = self.rotations - int(used.sum())  # layers beyond N stay at angle zero
         angles = [F.pad(table[used], (0, unused)) for table in ((theta, phi) if self.complex else (theta,))]
-        return (torch.cat([*angles, torch.tensor([cmath.phase(x) for x in d] if self.complex else [], dtype=torch.float64)]),)
+        return (
+            torch.cat(
+                [*angles, torch.tensor([cmath.phase(x) for x in d] if self.complex else [], dtype=torch.float64)]
+            ),
+        )
 
     def distance(self, matrix: Tensor) -> float:
         if matrix.is_complex() != self.complex:

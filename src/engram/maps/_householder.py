@@ -53,7 +53,9 @@ class Householder(Map):
 
     def forward(self, free: Tensor) -> Tensor:  # type: ignore[override]
         y, s = self._compact(free)
-        w = torch.eye(self.size, dtype=y.dtype, device=y.device) - y @ torch.linalg.solve_triangular(s, y.mT, upper=True)
+        w = torch.eye(self.size, dtype=y.dtype, device=y.device) - y @ torch.linalg.solve_triangular(
+            s, y.mT, upper=True
+        )
         return self._signed(w) if self.reflections == self.size else w
 
     def _signed(self, rows: Tensor) -> Tensor:
@@ -80,7 +82,8 @@ class Householder(Map):
 
     def _peel(self, matrix: Tensor) -> tuple[list[Tensor], Tensor]:
         """The vectors that turn column after column into a unit vector, and what is left of the matrix."""
-        rest, n, vectors = matrix.detach().double().clone(), self.size, []
+        rest, n = matrix.detach().double().clone(), self.size
+        vectors: list[Tensor] = []
         for j in range(self.reflections):
             u = rest[j:, j].clone()
             u[0] -= 1

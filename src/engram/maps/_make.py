@@ -15,7 +15,7 @@ from engram.maps._schur import Schur
 from engram.maps._stored import Projected, SoftOrthogonal, Stiefel
 from engram.maps._svd import SpectralMargin, SpectralReflections
 
-MAPS: dict[str, Callable[[int], Map]] = {
+MAPS: dict[str, type[Map]] = {
     "free": Free,
     "exponential": Exponential,
     "cayley": Cayley,

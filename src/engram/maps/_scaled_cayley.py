@@ -64,7 +64,9 @@ class ScaledCayley(Map):
 
     def distance(self, matrix: Tensor) -> float:
         if matrix.is_complex() != self.complex:
-            raise DTypeError(f"ScaledCayley(complex={self.complex}) got a matrix of {matrix.dtype}. Set complex to match")
+            raise DTypeError(
+                f"ScaledCayley(complex={self.complex}) got a matrix of {matrix.dtype}. Set complex to match"
+            )
         return orthogonality_error(matrix.detach())
 
     def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:

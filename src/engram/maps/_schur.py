@@ -1,6 +1,7 @@
 """The non-normal map: a matrix by its Schur form, spectrum and feed-forward part apart."""
 
 import math
+from typing import Any
 
 import torch
 from scipy.linalg import schur  # torch has no Schur decomposition
@@ -15,9 +16,10 @@ from engram.maps._polar import orthogonality_error
 class Schur(Map):
     """V = P (Lambda + T) P^T: P orthogonal, Lambda rotations scaled by gamma, T strictly lower triangular.
 
-    Lambda is the direct sum of gamma_i [[cos theta_i, -sin theta_i], [sin theta_i, cos theta_i]], and for odd N of one
-    more gamma. Free parameters: A of P = Q exp(A); the entries of T below the diagonal row by row; theta; gamma: ``N^2``
-    in all. It starts orthogonal: T = 0, gamma = 1, theta uniform. Source: Kerg et al. 2019 (nnRNN), spec/spectral.md 4.13.
+    Lambda is the direct sum of gamma_i [[cos theta_i, -sin theta_i], [sin theta_i, cos theta_i]], and for odd N of
+    one more gamma. Free parameters: A of P = Q exp(A); the entries of T below the diagonal, row by row; theta; gamma:
+    ``N^2`` in all. It starts orthogonal: T = 0, gamma = 1, theta uniform. Source: Kerg et al. 2019 (nnRNN),
+    spec/spectral.md 4.13.
 
     Args:
         size: N, even or odd.
@@ -94,10 +96,15 @@ class Schur(Map):
         lower = form.clone()
         lower[first + 1, first] += b  # the rotation puts -b there
         gamma = torch.cat([gamma, form[n - 1, n - 1 :][: n - 2 * half]])
-        like = {"device": matrix.device, "dtype": matrix.dtype}
-        entries = self.basis.free(p.to(**like))
+        like: dict[str, Any] = {"device": matrix.device, "dtype": matrix.dtype}
+        entries = self._basis_entries(p.to(**like))
         found = entries, lower[self.rows.cpu(), self.columns.cpu()].to(**like), theta.to(**like), gamma.to(**like)
         return found if self.gamma is None else found[:3]
+
+    def _basis_entries(self, p: Tensor) -> Tensor:
+        """A of P, after moving the base of the exponential."""
+        found = self.basis.free(p)
+        return found if isinstance(found, Tensor) else found[0]
 
     def distance(self, matrix: Tensor) -> float:
         """Zero for mask ``full``; else how far the 2 x 2 blocks are from scaled rotations; and from a clamped gamma.
@@ -133,7 +140,7 @@ class Schur(Map):
 
     def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         n = self.size
-        entries = self.basis.free(self.basis.sample(generator, dtype=torch.float64))
+        entries = self._basis_entries(self.basis.sample(generator, dtype=torch.float64))
         theta = torch.rand(n // 2, generator=generator, dtype=torch.float64) * 2 * math.pi
         free = entries, theta.new_zeros(len(self.rows)), theta, theta.new_ones(n - n // 2)
         return free if self.gamma is None else free[:3]
@@ -144,7 +151,7 @@ class Schur(Map):
 
 
 def _lower_schur(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """V = P F P^T with F lower triangular but for 2 x 2 blocks [[a, b], [c, a]] on the diagonal, in double precision."""
+    """V = P F P^T, F lower triangular but for 2 x 2 blocks [[a, b], [c, a]] on the diagonal, in double precision."""
     upper, p = schur(matrix.detach().cpu().double().mT.numpy(), output="real", sort=lambda re, im: im != 0)[:2]
     form, p = torch.from_numpy(upper).mT.clone(), torch.from_numpy(p).clone()
     for i in range(0, len(form) - 1, 2):  # turn each block until its diagonal entries agree

@@ -40,7 +40,7 @@ class _Skew(torch.autograd.Function):
         ctx.size = inputs[1]
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return (grad - grad.mH).reshape(-1).index_select(0, _above(ctx.size, grad.device)), None
 
     @staticmethod

@@ -25,7 +25,8 @@ class Solved(Map):
         generator = torch.Generator().manual_seed(0)
         left = float("inf")
         for _ in range(TRIES):
-            found, error = _solve(self.double_forward, *self.sample_free(generator), target, enough)
+            (start,) = self.sample_free(generator)
+            found, error = _solve(self.double_forward, start, target, enough)
             left = min(left, error)
             if left <= enough:
                 return (found.detach(),)

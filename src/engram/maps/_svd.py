@@ -85,7 +85,9 @@ class SpectralReflections(SpectralMargin):
     apply_cost, build_cost = "(m1+m2)N", "(m1+m2)N^2"
     source = "Zhang et al. 2018 (spectral RNN)"
 
-    def __init__(self, size: int, margin: float = 0.1, reflections: tuple[int | None, int | None] = (None, None)) -> None:
+    def __init__(
+        self, size: int, margin: float = 0.1, reflections: tuple[int | None, int | None] = (None, None)
+    ) -> None:
         super().__init__(size, margin)
         self.left, self.right = (Householder(size, m) for m in reflections)
 

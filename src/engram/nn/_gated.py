@@ -25,7 +25,7 @@ class GORUCell(Cell):
     def __init__(self, input_size: int, hidden_size: int, *, map: MapLike | None = None, **options: Any) -> None:
         super().__init__(input_size, hidden_size, **options)
         made = Givens(hidden_size, layers=2) if map is None else make_map(map, hidden_size)
-        like = {"device": self.weight_ih.device, "dtype": self.weight_ih.dtype}
+        like: dict[str, Any] = {"device": self.weight_ih.device, "dtype": self.weight_ih.dtype}
         self.weight_hh = nn.Parameter(torch.empty(2 * hidden_size, hidden_size, **like))
         self.mod_bias = nn.Parameter(torch.empty(hidden_size, **like))
         made.install(self, "rotation", **like)

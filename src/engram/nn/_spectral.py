@@ -2,7 +2,7 @@
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -33,16 +33,26 @@ def _uniform(tensor: Tensor | None, bound: float) -> None:
         (torch.view_as_real(tensor) if tensor.is_complex() else tensor).uniform_(-bound, bound)
 
 
-class IRNN(RNN):
+class _Preset(RNN):
+    """An RNN with other options than the usual unless told otherwise."""
+
+    usual: ClassVar[dict[str, Any]] = {"activation": "modrelu", "bias": False}
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
+        super().__init__(input_size, hidden_size, num_layers, **(self.usual | options))
+
+
+class IRNN(_Preset):
     """A ReLU RNN whose recurrent matrix starts at the identity, then trains freely.
 
     Bias 0, input weights Gaussian of deviation 0.001. Source: Le et al. 2015, spec/spectral.md 4.2.
     """
 
     count, apply_cost, build_cost, source = "N^2", "N^2", "-", "Le et al. 2015 (IRNN)"
+    usual = {"activation": "relu"}
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
-        super().__init__(input_size, hidden_size, num_layers, **({"activation": "relu"} | options))
+        super().__init__(input_size, hidden_size, num_layers, **options)
         with torch.no_grad():
             for cell in self.cells:
                 cell.weight_hh.copy_(torch.eye(hidden_size))
@@ -51,24 +61,25 @@ class IRNN(RNN):
                     cell.bias.zero_()
 
 
-class OrthInitRNN(RNN):
+class OrthInitRNN(_Preset):
     """An RNN whose recurrent matrix starts orthogonal (``init``: haar, henaff, cayley), then trains freely.
 
     Source: spec/spectral.md 4.3 (RNN-orth); the documented start, which the released code ignores.
     """
 
     count, apply_cost, build_cost, source = "N^2", "N^2", "-", "RNN-orth (Kerg et al. 2019)"
+    usual = {"activation": "modrelu"}
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, *, init: str = "haar", **options: Any
     ) -> None:
-        super().__init__(input_size, hidden_size, num_layers, **({"activation": "modrelu"} | options))
+        super().__init__(input_size, hidden_size, num_layers, **options)
         with torch.no_grad():
             for cell in self.cells:
                 cell.weight_hh.copy_(Exponential(hidden_size, init=init).sample(dtype=cell.weight_hh.dtype))
 
 
-class ExpRNN(RNN):
+class ExpRNN(_Preset):
     """W_hh = Q exp(A): all of SO(N), by the exponential (expRNN).
 
     Source: Lezcano-Casado and Martinez-Rubio 2019, spec/spectral.md 4.12.
@@ -94,12 +105,10 @@ class ExpRNN(RNN):
         **options: Any,
     ) -> None:
         map = partial(Exponential, init=init, rebase_every=rebase_every)
-        super().__init__(
-            input_size, hidden_size, num_layers, **({"map": map, "activation": "modrelu", "bias": False} | options)
-        )
+        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
 
 
-class ScoRNN(RNN):
+class ScoRNN(_Preset):
     """W_hh = Cay(A) D, D of signs with rho entries -1 (scoRNN).
 
     Source: Helfrich et al. 2018, spec/spectral.md 4.10. ``rho`` is N // 2 unless given.
@@ -111,12 +120,10 @@ class ScoRNN(RNN):
         self, input_size: int, hidden_size: int, num_layers: int = 1, *, rho: int | None = None, **options: Any
     ) -> None:
         map = partial(ScaledCayley, rho=rho)
-        super().__init__(
-            input_size, hidden_size, num_layers, **({"map": map, "activation": "modrelu", "bias": False} | options)
-        )
+        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
 
 
-class NonNormalRNN(RNN):
+class NonNormalRNN(_Preset):
     """W_hh = P (Lambda + T) P^T: spectrum and feed-forward part trained apart (nnRNN).
 
     Add ``layer.penalty()`` to the loss for the pull of gamma to one and the decay of T.
@@ -143,21 +150,20 @@ class NonNormalRNN(RNN):
         **options: Any,
     ) -> None:
         map = partial(Schur, mask=mask, init=init, gamma=gamma, gamma_penalty=gamma_penalty, decay=decay)
-        super().__init__(
-            input_size, hidden_size, num_layers, **({"map": map, "activation": "modrelu", "bias": False} | options)
-        )
+        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
 
 
-class HouseholderRNN(RNN):
+class HouseholderRNN(_Preset):
     """W_hh a product of m Householder reflections (oRNN). Source: Mhammedi et al. 2017, spec/spectral.md 4.7."""
 
     count, apply_cost, build_cost, source = "m(2N-m+1)/2", "mN", "m N^2", "Mhammedi et al. 2017 (oRNN)"
+    usual = {"activation": "modrelu"}
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, *, reflections: int | None = None, **options: Any
     ) -> None:
         map = partial(Householder, reflections=reflections)
-        super().__init__(input_size, hidden_size, num_layers, **({"map": map, "activation": "modrelu"} | options))
+        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
 
 
 class SpectralMarginRNN(RNN):
@@ -172,7 +178,7 @@ class SpectralMarginRNN(RNN):
         self, input_size: int, hidden_size: int, num_layers: int = 1, *, margin: float = 0.1, **options: Any
     ) -> None:
         map = partial(SpectralMargin, margin=margin)
-        super().__init__(input_size, hidden_size, num_layers, **({"map": map} | options))
+        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
 
 
 class SpectralRNN(RNN):
@@ -195,11 +201,13 @@ class SpectralRNN(RNN):
         **options: Any,
     ) -> None:
         map = partial(SpectralReflections, margin=margin, reflections=reflections)
-        super().__init__(input_size, hidden_size, num_layers, **({"map": map} | options))
+        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
 
 
-class _UnitaryRNN(RNN):
+class _UnitaryRNN(_Preset):
     """What the complex networks share: a complex dtype, modReLU, no bias, real output [Re h; Im h] of size 2H."""
+
+    usual = {"activation": "modrelu", "bias": False, "output": "concat"}
 
     def __init__(
         self,
@@ -210,8 +218,7 @@ class _UnitaryRNN(RNN):
         dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
-        usual: dict[str, Any] = {"activation": "modrelu", "bias": False, "output": "concat"}
-        super().__init__(input_size, hidden_size, num_layers, dtype=_complex(dtype), **(usual | options))
+        super().__init__(input_size, hidden_size, num_layers, dtype=_complex(dtype), **options)
 
 
 class URNN(_UnitaryRNN):
@@ -224,8 +231,8 @@ class URNN(_UnitaryRNN):
     count, apply_cost, build_cost, source = "7N", "N log N", "N^2 log N", "Arjovsky et al. 2016 (uRNN)"
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
-        usual: dict[str, Any] = {"map": Fourier, "initial_state": "trained"}
-        super().__init__(input_size, hidden_size, num_layers, **(usual | options))
+        options = {"initial_state": "trained"} | options
+        super().__init__(input_size, hidden_size, num_layers, map=Fourier, **options)
         for cell in self.cells:
             _uniform(cell.weight_ih, math.sqrt(3 / (cell.input_size + hidden_size)))
             _uniform(cell.mod_bias, 0.0)
@@ -233,7 +240,7 @@ class URNN(_UnitaryRNN):
 
 
 class FullCapacityURNN(_UnitaryRNN):
-    """W_hh any unitary matrix, moved by multiplicative steps: train its parameters with :class:`engram.maps.StiefelStep`.
+    """W_hh any unitary matrix, moved by multiplicative steps: train it with :class:`engram.maps.StiefelStep`.
 
     Source: Wisdom et al. 2016, spec/spectral.md 4.5, with the generator put right.
     """
@@ -241,7 +248,7 @@ class FullCapacityURNN(_UnitaryRNN):
     count, apply_cost, build_cost, source = "N^2 (stored 2N^2)", "N^2", "N^3", "Wisdom et al. 2016"
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
-        super().__init__(input_size, hidden_size, num_layers, **({"map": Stiefel} | options))
+        super().__init__(input_size, hidden_size, num_layers, map=Stiefel, **options)
 
 
 class EURNN(_UnitaryRNN):
@@ -269,11 +276,9 @@ class EURNN(_UnitaryRNN):
         **options: Any,
     ) -> None:
         map = partial(Givens, layers=layers, complex=complex)
-        if complex:
-            super().__init__(input_size, hidden_size, num_layers, dtype=dtype, **({"map": map} | options))
-        else:
-            usual: dict[str, Any] = {"map": map, "activation": "modrelu", "bias": False}
-            RNN.__init__(self, input_size, hidden_size, num_layers, dtype=dtype, **(usual | options))
+        kind = _complex(dtype) if complex else dtype
+        options = ({} if complex else {"output": "real"}) | options
+        _Preset.__init__(self, input_size, hidden_size, num_layers, dtype=kind, map=map, **options)
         for cell in self.cells:
             _uniform(cell.weight_ih, 0.01)
             if cell.mod_bias is not None:
@@ -289,7 +294,7 @@ class ScuRNN(_UnitaryRNN):
     count, apply_cost, build_cost, source = "N^2 + N", "N^2", "N^3", "Maduranga et al. 2019 (scuRNN)"
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
-        usual: dict[str, Any] = {"map": partial(ScaledCayley, complex=True), "initial_state": "trained"}
-        super().__init__(input_size, hidden_size, num_layers, **(usual | options))
+        options = {"initial_state": "trained"} | options
+        super().__init__(input_size, hidden_size, num_layers, map=partial(ScaledCayley, complex=True), **options)
         for cell in self.cells:
             _uniform(cell.start, 0.01)
