@@ -1,6 +1,9 @@
 """Benchmarks as ratios taken in one run: ours against torch.nn, peers, and the arithmetic floor."""
 
-from engram.bench._figure import draw_layers
-from engram.bench.layers import TARGETS, bench_layers
+from engram.bench._figure import draw_layers, draw_maps
+from engram.bench.layers import TARGETS as LAYER_TARGETS
+from engram.bench.layers import bench_layers
+from engram.bench.maps import TARGETS as MAP_TARGETS
+from engram.bench.maps import bench_maps
 
-__all__ = ["TARGETS", "bench_layers", "draw_layers"]
+__all__ = ["LAYER_TARGETS", "MAP_TARGETS", "bench_layers", "bench_maps", "draw_layers", "draw_maps"]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from engram.kernels import activate, use
-from engram.nn import RNN
+from engram.nn import RNN, ExpRNN, NonNormalRNN, ScoRNN
 
 
 class Size(NamedTuple):
@@ -98,6 +98,9 @@ def contestants(size: Size) -> dict[str, Callable[[], None]]:
         "engram-cayley": engram(activation="modrelu", map="cayley"),
         "engram-uncompiled": engram("eager"),
         "engram-modrelu-uncompiled": engram("eager", activation="modrelu"),
+        "ExpRNN": other(ExpRNN(size.D, size.H)),
+        "ScoRNN": other(ScoRNN(size.D, size.H)),
+        "NonNormalRNN": other(NonNormalRNN(size.D, size.H)),
         "torch.nn.RNN": other(nn.RNN(size.D, size.H)),
         "torch.nn.LSTM": other(nn.LSTM(size.D, size.H)),
         "python-loop": other(LoopRNN(size.D, size.H)),

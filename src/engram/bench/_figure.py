@@ -44,3 +44,26 @@ def draw_layers(result: dict[str, Any], path: Path) -> None:
     figure.suptitle("Forward and backward of one layer (lower is faster)", x=0.01, ha="left", fontsize=11)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def draw_maps(result: dict[str, Any], path: Path) -> None:
+    """Time to build a matrix and its gradient over N, one line a contestant."""
+    from matplotlib.figure import Figure  # slow to import, and only needed here
+
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for row in result["rows"]:
+        lines.setdefault(row["contestant"], []).append((row["N"], row["median_ms"]))
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
+    axis = figure.subplots()
+    for name, points in sorted(lines.items(), key=lambda line: -line[1][-1][1]):
+        foreign = "torch" in name
+        axis.plot(*zip(*points, strict=True), marker=".", linestyle="--" if foreign else "-", label=name)
+    axis.set(xscale="log", yscale="log", xlabel="N", ylabel="ms, forward + backward, one thread")
+    sizes = sorted({row["N"] for row in result["rows"]})
+    axis.set_xticks(sizes, [str(n) for n in sizes])
+    axis.minorticks_off()
+    axis.set_title("Building a recurrent matrix (dashed: torch and peers)", loc="left", fontsize=10)
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(fontsize=8, frameon=False, loc="outside right upper")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -18,6 +18,9 @@ MEMORY = Size(784, 128, 128, 1)
 
 TARGETS = {
     "engram/torch.nn.RNN": (0.6, 1.0),
+    "ExpRNN/torch.nn.RNN": (0.7, None),
+    "ScoRNN/torch.nn.RNN": (0.7, None),
+    "NonNormalRNN/torch.nn.RNN": (0.7, None),
     "engram-uncompiled/torch.nn.RNN": (0.85, None),
     "engram/python-loop": (0.35, None),
     "memory engram/python-loop": (0.5, None),
@@ -34,6 +37,9 @@ PAIRS = (
     ("engram-modrelu", "python-loop-modrelu"),
     ("engram-exponential", "torch.nn.RNN"),
     ("engram-cayley", "torch.nn.RNN"),
+    ("ExpRNN", "torch.nn.RNN"),
+    ("ScoRNN", "torch.nn.RNN"),
+    ("NonNormalRNN", "torch.nn.RNN"),
     ("engram-exponential", "geotorch"),
     ("engram", "torch.nn.LSTM"),
     ("engram", "torchrecurrent"),

@@ -9,10 +9,14 @@ import tyro
 from engram import __version__
 from engram.cli._bench import Bench
 from engram.cli._demo import Demo
+from engram.cli._draw import Draw
+from engram.cli._list import List
 from engram.errors import EngramError
 
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo", description=cleandoc(Demo.__doc__ or ""))]
+    | Annotated[List, tyro.conf.subcommand("list", description=cleandoc(List.__doc__ or ""))]
+    | Annotated[Draw, tyro.conf.subcommand("draw", description=cleandoc(Draw.__doc__ or ""))]
     | Annotated[Bench, tyro.conf.subcommand("bench", description=cleandoc(Bench.__doc__ or ""))]
 )
 

@@ -1,19 +1,54 @@
 """Matrices with a promise, as parametrizations for ``torch.nn.utils.parametrize``; usable on any module."""
 
+from engram.maps._after_step import StiefelStep, attach, free_parameters, mapped_weights
+from engram.maps._cayley import cayley_transform
+from engram.maps._expm import exp_skew
+from engram.maps._fourier import Fourier
 from engram.maps._free import Free
+from engram.maps._givens import Givens
+from engram.maps._householder import Householder
 from engram.maps._make import MAPS, MapLike, make_map
-from engram.maps._map import Map
-from engram.maps._orthogonal import Cayley, Exponential, Orthogonal, orthogonality_error, skew
+from engram.maps._map import Map, rounding
+from engram.maps._orthogonal import Cayley, Exponential, Orthogonal
+from engram.maps._polar import orthogonality_error, polar
+from engram.maps._scaled_cayley import ScaledCayley
+from engram.maps._schur import Schur
+from engram.maps._skew import SKEW_LAWS, delay_line, haar, henaff_copy, skew, skew_entries
+from engram.maps._stored import Projected, SoftOrthogonal, Stiefel
+from engram.maps._svd import SpectralMargin, SpectralReflections
 
 __all__ = [
     "MAPS",
+    "SKEW_LAWS",
     "Cayley",
     "Exponential",
+    "Fourier",
     "Free",
+    "Givens",
+    "Householder",
     "Map",
     "MapLike",
     "Orthogonal",
+    "Projected",
+    "ScaledCayley",
+    "Schur",
+    "SoftOrthogonal",
+    "SpectralMargin",
+    "SpectralReflections",
+    "Stiefel",
+    "StiefelStep",
+    "attach",
+    "cayley_transform",
+    "delay_line",
+    "exp_skew",
+    "free_parameters",
+    "haar",
+    "henaff_copy",
     "make_map",
+    "mapped_weights",
     "orthogonality_error",
+    "polar",
+    "rounding",
     "skew",
+    "skew_entries",
 ]

@@ -13,8 +13,11 @@ class Free(Map):
 
     promise = "any matrix"
     equation = "W = X"
+    count = "N^2"
+    build_cost = "-"
+    source = "torch.nn.RNN"
 
-    def forward(self, free: Tensor) -> Tensor:
+    def forward(self, free: Tensor) -> Tensor:  # type: ignore[override]
         return free
 
     def free(self, matrix: Tensor) -> Tensor:
@@ -23,16 +26,8 @@ class Free(Map):
     def distance(self, matrix: Tensor) -> float:
         return 0.0
 
-    def sample(
-        self,
-        generator: torch.Generator | None = None,
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> Tensor:
-        """Uniform in [-1/sqrt(N), 1/sqrt(N)], as in torch.nn.RNN."""
-        bound = 1 / math.sqrt(self.size)
-        empty = torch.empty(self.size, self.size, device=device, dtype=dtype)
-        real = torch.view_as_real(empty) if empty.is_complex() else empty
-        real.uniform_(-bound, bound, generator=generator)
-        return empty
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
+        """Uniform in [-1/sqrt(N), 1/sqrt(N)], as in torch.nn.RNN; real and imaginary part if complex."""
+        draw = torch.rand(2, self.size, self.size, generator=generator, dtype=torch.float64) * 2 - 1
+        real, imaginary = draw / math.sqrt(self.size)
+        return (torch.complex(real, imaginary) if complex else real,)

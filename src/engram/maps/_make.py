@@ -4,11 +4,32 @@ import copy
 from collections.abc import Callable
 
 from engram.errors import DTypeError, ShapeError, unknown
+from engram.maps._fourier import Fourier
 from engram.maps._free import Free
+from engram.maps._givens import Givens
+from engram.maps._householder import Householder
 from engram.maps._map import Map
 from engram.maps._orthogonal import Cayley, Exponential
+from engram.maps._scaled_cayley import ScaledCayley
+from engram.maps._schur import Schur
+from engram.maps._stored import Projected, SoftOrthogonal, Stiefel
+from engram.maps._svd import SpectralMargin, SpectralReflections
 
-MAPS: dict[str, type[Map]] = {"free": Free, "exponential": Exponential, "cayley": Cayley}
+MAPS: dict[str, type[Map]] = {
+    "free": Free,
+    "exponential": Exponential,
+    "cayley": Cayley,
+    "scaled-cayley": ScaledCayley,
+    "householder": Householder,
+    "givens": Givens,
+    "fourier": Fourier,
+    "schur": Schur,
+    "spectral-margin": SpectralMargin,
+    "spectral-reflections": SpectralReflections,
+    "soft-orthogonal": SoftOrthogonal,
+    "projected": Projected,
+    "stiefel": Stiefel,
+}
 
 MapLike = str | Map | Callable[[int], Map]
 """A name out of MAPS, a map to be copied, or anything that makes one from a size."""
@@ -17,8 +38,8 @@ MapLike = str | Map | Callable[[int], Map]
 def make_map(map: MapLike, size: int) -> Map:
     """A map of its own for one matrix ``(size, size)``.
 
-    >>> make_map("cayley", 8)
-    Cayley(8)
+    >>> make_map("householder", 8)
+    Householder(8, reflections=8)
     """
     if isinstance(map, str):
         if map not in MAPS:

@@ -1,12 +1,16 @@
-"""The protocol of a map: five verbs, on top of ``torch.nn.utils.parametrize``."""
+"""The protocol of a map, on top of ``torch.nn.utils.parametrize``."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from engram.errors import DTypeError, ManifoldError, ShapeError, check_size
+
+Free = Tensor | tuple[Tensor, ...]
+"""The free parameters of a map: one real tensor, or several."""
 
 
 class Map(nn.Module, ABC):
@@ -15,6 +19,10 @@ class Map(nn.Module, ABC):
     ``register_parametrization(module, "weight", SomeMap(n))`` makes ``module.weight`` keep the promise however the
     free parameters are trained. Any module with a square weight will do; engram's layers take a map by name.
 
+    A map is five verbs: ``forward`` (free parameters to matrix), ``right_inverse`` (matrix to free parameters),
+    ``contains``, ``sample`` and ``extra_repr``; those with a structure add ``operate`` (W x without building W), those
+    with a soft constraint ``penalty``, and those that do something between optimiser steps ``after_step``.
+
     Args:
         size: N, for matrices ``(N, N)``.
     """
@@ -22,17 +30,25 @@ class Map(nn.Module, ABC):
     promise: ClassVar[str]
     """What holds for every matrix of this map, in one line."""
     equation: ClassVar[str]
+    count: ClassVar[str]
+    """The number of free parameters, as a formula."""
+    apply_cost: ClassVar[str] = "N^2"
+    """The order of one product with a vector."""
+    build_cost: ClassVar[str] = "N^3"
+    """The order of building the matrix, once a call."""
+    source: ClassVar[str]
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = check_size("size of a map", size)
+        self._drawn: tuple[Tensor, ...] | None = None
 
     @abstractmethod
-    def forward(self, free: Tensor) -> Tensor:
+    def forward(self, *free: Tensor) -> Tensor:
         """The matrix ``(N, N)`` of the free parameters."""
 
     @abstractmethod
-    def free(self, matrix: Tensor) -> Tensor:
+    def free(self, matrix: Tensor) -> Free:
         """Free parameters that give this matrix, which is known to keep the promise."""
 
     @abstractmethod
@@ -40,6 +56,9 @@ class Map(nn.Module, ABC):
         """How far a matrix is from keeping the promise; 0 if it does."""
 
     @abstractmethod
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
+        """Random free parameters, in double precision. ``complex`` is for maps that take matrices of either kind."""
+
     def sample(
         self,
         generator: torch.Generator | None = None,
@@ -47,15 +66,29 @@ class Map(nn.Module, ABC):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """A random matrix ``(N, N)`` that keeps the promise."""
+        """A random matrix ``(N, N)`` that keeps the promise. A real ``dtype`` gives the precision of a complex map."""
+        kind = dtype or torch.get_default_dtype()
+        self._drawn = self.sample_free(generator, kind.is_complex)
+        matrix = self.double_forward(*self._drawn).detach()
+        return matrix.to(device=device, dtype=kind.to_complex() if matrix.is_complex() else kind)
+
+    def double_forward(self, *free: Tensor) -> Tensor:
+        """The matrix in double precision, whatever that of the map's buffers."""
+        precise = {name: b.double() if b.is_floating_point() else b for name, b in self.named_buffers()}
+        precise |= {name: b.to(torch.complex128) for name, b in self.named_buffers() if b.is_complex()}
+        result: Tensor = torch.func.functional_call(self, precise, free)
+        return result
+
+    def error(self, *free: Tensor) -> float:
+        """How far rounding has carried the matrix of these free parameters from the promise."""
+        return self.distance(self.forward(*free).detach())
 
     def contains(self, matrix: Tensor, eps: float | None = None) -> bool:
         """Whether a matrix keeps the promise to within ``eps`` (1e-4 in float32 and below, 1e-10 in float64)."""
-        if eps is None:
-            eps = 1e-10 if matrix.dtype in (torch.float64, torch.complex128) else 1e-4
+        eps = rounding(matrix.dtype) if eps is None else eps
         return matrix.shape == (self.size, self.size) and self.distance(matrix) <= eps
 
-    def right_inverse(self, matrix: Tensor) -> Tensor:
+    def right_inverse(self, matrix: Tensor) -> Free:
         """Free parameters for a matrix that is assigned: ``layer.weight = matrix``. Refused outside the promise."""
         if matrix.shape != (self.size, self.size):
             raise ShapeError(
@@ -66,10 +99,51 @@ class Map(nn.Module, ABC):
                 f"a matrix under {type(self).__name__} must be {self.promise}; the one assigned is "
                 f"{self.distance(matrix):.3g} away from that. Assign map.sample(), or project it first"
             )
-        return self.free(matrix)
+        matrix = matrix.detach()
+        drawn, self._drawn = self._drawn, None
+        remembered = drawn is not None and _close(self.double_forward(*drawn), matrix)
+        found = drawn if remembered and drawn is not None else self.free(matrix)
+
+        def cast(tensor: Tensor) -> Tensor:
+            """In the precision and on the device of the matrix."""
+            kind = matrix.dtype.to_complex() if tensor.is_complex() else matrix.dtype.to_real()
+            whole = not tensor.is_complex() and not tensor.is_floating_point()
+            return tensor.to(matrix.device, tensor.dtype if whole else kind)
+
+        self._apply(cast)
+        free = tuple(map(cast, (found,) if isinstance(found, Tensor) else found))
+        # One tensor where torch lets it be one: it may not change the dtype.
+        return free[0] if len(free) == 1 and free[0].dtype == matrix.dtype else free
+
+    def operate(self, x: Tensor, *free: Tensor) -> Tensor:
+        """W x for every row of x ``(..., N)``; a map with a structure does it without building W."""
+        w = self.forward(*free)
+        return x.to(w.dtype) @ w.mT
+
+    def penalty(self, *free: Tensor) -> Tensor:
+        """What the map adds to a training loss."""
+        return free[0].new_zeros(()).real
+
+    def after_step(self, *free: Tensor) -> None:
+        """What the map does after an optimiser step (see :func:`engram.maps.attach`); changes ``free`` in place."""
+
+    def install(self, module: nn.Module, name: str, **like: Any) -> None:
+        """Make ``module.name`` a random matrix under this map. ``like`` is its device and dtype."""
+        with torch.no_grad():
+            module.register_parameter(name, nn.Parameter(self.sample(**like)))
+        parametrize.register_parametrization(module, name, self)
 
     def extra_repr(self) -> str:
         return str(self.size)
+
+
+def rounding(dtype: torch.dtype) -> float:
+    """How far from a promise still counts as keeping it."""
+    return 1e-10 if dtype in (torch.float64, torch.complex128) else 1e-4
+
+
+def _close(a: Tensor, b: Tensor) -> bool:
+    return bool(((a.to(b.device, b.dtype) - b).abs() <= 1e-6).all())
 
 
 def require_real(map: Map, matrix: Tensor) -> None:

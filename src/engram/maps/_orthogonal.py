@@ -1,57 +1,81 @@
-"""Orthogonal matrices as a base point times a function of a skew-symmetric matrix."""
+"""Orthogonal and unitary matrices as a base point times a function of a skew matrix."""
 
-import math
 from abc import abstractmethod
 
 import torch
 from torch import Tensor
 
-from engram.maps._map import Map, require_real
+from engram.errors import check_size
+from engram.maps._cayley import cayley_transform
+from engram.maps._expm import exp_skew
+from engram.maps._map import Free, Map
+from engram.maps._polar import orthogonality_error, polar
+from engram.maps._skew import SKEW_LAWS, check_law, haar, skew
 
-
-def skew(entries: Tensor, size: int) -> Tensor:
-    """The skew-symmetric A ``(N, N)`` with these ``N(N-1)/2`` entries above the diagonal, row by row."""
-    row, column = torch.triu_indices(size, size, 1, device=entries.device)
-    upper = entries.new_zeros(size, size).index_put((row, column), entries)
-    return upper - upper.mT
-
-
-def orthogonality_error(matrix: Tensor) -> float:
-    """The largest entry of |W^* W - I|."""
-    eye = torch.eye(matrix.shape[-1], device=matrix.device, dtype=matrix.dtype)
-    error = float((matrix.mH @ matrix - eye).abs().max())
-    return error if math.isfinite(error) else math.inf
+REPROJECT = 30  # moves of the base after which its rounding errors are removed (M in the source)
 
 
 class Orthogonal(Map):
-    """W = Q f(A): Q a fixed orthogonal base point, A skew-symmetric, f(A) orthogonal with f(0) = I.
+    """W = Q f(A): Q a base point, A skew-symmetric (skew-Hermitian for complex matrices), f(A) unitary, f(0) = I.
 
-    Free parameters: the ``N(N-1)/2`` entries of A above the diagonal. Assigning a matrix moves the base point there
-    and sets A = 0, so every orthogonal matrix can be assigned, of either determinant; training then moves within
-    its component. Source: Lezcano-Casado and Martinez-Rubio 2019, spec/spectral.md 4.12.
+    Free parameters: the ``N(N-1)/2`` entries of A above the diagonal; for complex matrices ``N^2`` reals, the
+    coordinates of u(N) (see :func:`engram.maps.skew`). Assigning a matrix moves the base point there and sets A = 0,
+    so every orthogonal matrix can be assigned, of either determinant; training then moves within its component.
+
+    Dynamic trivialisation: with ``rebase_every=K`` the base moves to the current matrix every K optimiser steps, so
+    that f is only used near 0, where it is closest to an isometry. Sources: Lezcano-Casado and Martinez-Rubio 2019,
+    Lezcano-Casado 2019, spec/spectral.md 4.12; Hyland and Rätsch 2017 for the complex exponential, 4.6.
+
+    Args:
+        size: N.
+        init: the law of ``sample``: haar, henaff, cayley or identity.
+        rebase_every: K, or None to leave the base where it was assigned.
+        complex: what ``sample`` draws; an assigned matrix may be either.
     """
 
-    promise = "orthogonal (W^T W = I)"
+    promise = "orthogonal (unitary if complex: W^* W = I)"
+    count = "N(N-1)/2 real, N^2 complex"
     base: Tensor
 
-    def __init__(self, size: int) -> None:
+    def __init__(
+        self, size: int, *, init: str = "haar", rebase_every: int | None = None, complex: bool = False
+    ) -> None:
         super().__init__(size)
+        self.init = check_law(init)
+        self.rebase_every = None if rebase_every is None else check_size("rebase_every", rebase_every)
+        self.complex = complex
+        self.steps = 0
         self.register_buffer("base", torch.eye(size))
 
     @abstractmethod
-    def retract(self, skew: Tensor) -> Tensor:
-        """f(A)."""
+    def retract(self, skew: Tensor, base: Tensor | None = None) -> Tensor:
+        """Q f(A), or f(A) without a base."""
 
-    def forward(self, free: Tensor) -> Tensor:
-        return self.base @ self.retract(skew(free, self.size))
+    def forward(self, entries: Tensor) -> Tensor:  # type: ignore[override]
+        return self.retract(skew(entries, self.size), self.base)
 
-    def free(self, matrix: Tensor) -> Tensor:
-        require_real(self, matrix)
+    def free(self, matrix: Tensor) -> Free:
         self.base = matrix.detach().clone()
-        return matrix.new_zeros(self.size * (self.size - 1) // 2)
+        n = self.size
+        zeros = matrix.real.new_zeros(n * n if matrix.is_complex() else n * (n - 1) // 2)
+        return (zeros,) if matrix.is_complex() else zeros
 
     def distance(self, matrix: Tensor) -> float:
         return orthogonality_error(matrix.detach())
+
+    def after_step(self, entries: Tensor) -> None:  # type: ignore[override]
+        """Every K steps: Q <- Q f(A), A <- 0."""
+        self.steps += 1
+        if self.rebase_every and self.steps % self.rebase_every == 0:
+            self.base.copy_(self.forward(entries))
+            entries.zero_()
+            if self.steps % (self.rebase_every * REPROJECT) == 0:
+                self.base.copy_(polar(self.base))
+
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
+        """The base moves to a random matrix, and A = 0."""
+        found = self.free(self.sample(generator, dtype=torch.complex128 if complex else torch.float64))
+        return (found,) if isinstance(found, Tensor) else found
 
     def sample(
         self,
@@ -60,35 +84,41 @@ class Orthogonal(Map):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """Uniform on the orthogonal group (Haar): torch.nn.init.orthogonal_."""
-        empty = torch.empty(self.size, self.size, device=device, dtype=dtype)
-        require_real(self, empty)
-        torch.nn.init.orthogonal_(empty, generator=generator)
-        return empty
+        """A matrix of the law ``init``: uniform on the group, or f(A) of a law of A (:mod:`engram.maps`)."""
+        kind = dtype or torch.get_default_dtype()
+        complex = self.complex or kind.is_complex
+        if self.init == "haar":
+            matrix = haar(self.size, generator, complex)
+        else:
+            matrix = self.retract(skew(SKEW_LAWS[self.init](self.size, generator), self.size))
+        return matrix.to(device=device, dtype=kind.to_complex() if complex else kind)
+
+    def extra_repr(self) -> str:
+        moving = f", rebase_every={self.rebase_every}" if self.rebase_every else ""
+        return f"{self.size}, init={self.init!r}{moving}"
 
 
 class Exponential(Orthogonal):
-    """W = Q exp(A), A skew-symmetric. The exponential is onto: all of SO(N) is reached (expRNN).
+    """W = Q exp(A), A skew. The exponential is onto: all of SO(N), or U(N), is reached (expRNN, Hyland and Rätsch).
 
-    Cost: O(N^3) a build, by torch.linalg.matrix_exp.
+    Cost: O(N^3) a build, by :func:`engram.maps.exp_skew`, several times faster than torch.linalg.matrix_exp.
     """
 
-    equation = "W = Q exp(A), A^T = -A"
+    equation = "W = Q exp(A), A^* = -A"
+    source = "Lezcano-Casado and Martinez-Rubio 2019 (expRNN), Hyland and Rätsch 2017"
 
-    def retract(self, skew: Tensor) -> Tensor:
-        result: Tensor = torch.linalg.matrix_exp(skew)
-        return result
+    def retract(self, skew: Tensor, base: Tensor | None = None) -> Tensor:
+        return exp_skew(skew) if base is None else base @ exp_skew(skew)
 
 
 class Cayley(Orthogonal):
-    """W = Q (I + A)^-1 (I - A), A skew-symmetric. Cheaper than the exponential; misses a set of measure zero.
+    """W = Q (I + A)^-1 (I - A), A skew. Cheaper than the exponential; misses a set of measure zero.
 
-    Cost: O(N^3) a build, one linear solve. Source: spec/spectral.md, conventions (no factor 1/2).
+    Cost: O(N^3) a build, one inverse. Source: spec/spectral.md, conventions (no factor 1/2).
     """
 
-    equation = "W = Q (I + A)^-1 (I - A), A^T = -A"
+    equation = "W = Q (I + A)^-1 (I - A), A^* = -A"
+    source = "Cayley 1846"
 
-    def retract(self, skew: Tensor) -> Tensor:
-        eye = torch.eye(self.size, device=skew.device, dtype=skew.dtype)
-        result: Tensor = torch.linalg.solve(eye + skew, eye - skew)
-        return result
+    def retract(self, skew: Tensor, base: Tensor | None = None) -> Tensor:
+        return cayley_transform(skew, base)

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from engram.errors import OptionError, check_choice, check_size
 from engram.kernels import scan
-from engram.maps import Free, MapLike, make_map
+from engram.maps import Free, MapLike, make_map, mapped_weights
 from engram.nn._parametrized import reduce_parametrized, with_built_weights
 
 
@@ -68,7 +68,7 @@ class Cell(nn.Module, ABC):
         self.hidden_size = check_size("hidden_size", hidden_size)
         check_choice("initial_state", initial_state, ("trained", "zero"))
         rows, made = self.gates * hidden_size, make_map(map, hidden_size)
-        if rows != hidden_size and not isinstance(made, Free):
+        if rows != hidden_size and type(made) is not Free:
             raise OptionError(
                 f"a map needs a square matrix, but weight_hh of {type(self).__name__} is {rows} x {hidden_size}"
             )
@@ -83,10 +83,8 @@ class Cell(nn.Module, ABC):
             "start", empty(len(self._fields()), hidden_size) if initial_state == "trained" else None
         )
         self.reset_parameters()
-        if not isinstance(made, Free):
-            with torch.no_grad():
-                self.weight_hh.copy_(made.sample(device=device, dtype=dtype))
-            parametrize.register_parametrization(self, "weight_hh", made.to(device=device, dtype=dtype))
+        if type(made) is not Free:
+            made.install(self, "weight_hh", device=device, dtype=dtype)
 
     def _fields(self) -> tuple[str, ...]:
         return ("h",) if self.State is None else tuple(self.State._fields)
@@ -139,8 +137,11 @@ class Cell(nn.Module, ABC):
         return checkpoint(lambda *a: self.run(*a)[1], input, state, sizes, reverse, use_reentrant=False)
 
     def penalty(self) -> Tensor:
-        """What this cell adds to a training loss (its map's soft constraints); zero unless overridden."""
-        return self.weight_ih.new_zeros(()).real
+        """What the maps of this cell add to a training loss; zero for those without a soft constraint."""
+        total = self.weight_ih.new_zeros(()).real
+        for map, free in mapped_weights(self):
+            total = total + map.penalty(*free)
+        return total
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return reduce_parametrized(self) if parametrize.is_parametrized(self) else super().__reduce_ex__(protocol)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from engram.maps import Map
+from engram.maps import Map, free_parameters, rounding
 
 _last_visit: WeakKeyDictionary[nn.Module, dict[str, Tensor]] = WeakKeyDictionary()
 
@@ -66,9 +66,10 @@ def _promise(report: Diagnosis, prefix: str, weight: str, module: nn.Module, map
     )
     for map in maps.children():
         if isinstance(map, Map):
-            matrix = getattr(module, weight)
-            text = f"{name} should be {map.promise}; it is {map.distance(matrix):.1e} away"
-            (report.notes if map.contains(matrix) else report.problems).append(text)
+            free = free_parameters(maps)
+            error = map.error(*free)
+            text = f"{name} should be {map.promise}; it is {error:.1e} away"
+            (report.notes if error <= rounding(free[0].dtype) else report.problems).append(text)
 
 
 def _gradient(report: Diagnosis, name: str, parameter: Tensor) -> None:

@@ -54,6 +54,13 @@ class Recurrent(nn.Module):
     """
 
     cell: ClassVar[type[Cell]]
+    count: ClassVar[str] = "N^2"
+    """The number of recurrent parameters, as a formula in N, the hidden units."""
+    apply_cost: ClassVar[str] = "N^2"
+    """The order of a step, for one sequence."""
+    build_cost: ClassVar[str] = "-"
+    """The order of building the matrix, once a call."""
+    source: ClassVar[str] = ""
     cells: Any  # an nn.ModuleList: one cell a layer and direction, forward before backward
 
     def __init__(
@@ -96,7 +103,7 @@ class Recurrent(nn.Module):
 
     def forward(self, input: Tensor | PackedSequence, state: State = None) -> tuple[Any, State]:
         rows = rows_of(input, self.input_size, self.batch_first)
-        data = check_dtype(rows.data, self.cells[0].weight_ih)
+        data = check_dtype(rows.data, self.cells[0].weight_ih)  # before anything is computed
         if self.check_finite:
             check_finite(data)
         starts = self._starts(rows, state, unbatched=isinstance(input, Tensor) and input.dim() == 2)
@@ -116,6 +123,7 @@ class Recurrent(nn.Module):
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 data = F.dropout(data, self.dropout, self.training)
+            data = check_dtype(data, self.cells[layer * self.directions].weight_ih)  # real output, complex weights
             keep = self.return_sequence or self.output_all_layers or layer < self.num_layers - 1
             outputs = []
             for k in range(layer * self.directions, (layer + 1) * self.directions):

@@ -12,6 +12,7 @@ from engram.nn._cell import Cell
 from engram.nn._recurrent import Recurrent
 
 PLACES = ("depth", "recurrence")
+OUTPUTS = ("complex", "concat", "real")
 
 
 class RNNCell(Cell):
@@ -30,15 +31,20 @@ class RNNCell(Cell):
         *,
         activation: str = "tanh",
         activation_in: str = "recurrence",
+        output: str | None = None,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
         **options: Any,
     ) -> None:
         check_choice("activation", activation, ACTIVATIONS)
         check_choice("activation_in", activation_in, PLACES)
+        kind = dtype or torch.get_default_dtype()
+        shown = check_choice("output", output or ("complex" if kind.is_complex else "real"), OUTPUTS)
+        if shown != "real" and not kind.is_complex:
+            raise OptionError(f"output={output!r} needs complex weights, and this layer has {kind}: use output='real'")
         check_activation_dtype(activation, dtype or torch.get_default_dtype())
         super().__init__(input_size, hidden_size, dtype=dtype, device=device, **options)
-        self.activation, self.activation_in = activation, activation_in
+        self.activation, self.activation_in, self.output_as = activation, activation_in, shown
         mod_bias = (
             torch.empty_like(self.weight_ih[:, 0].real).uniform_(-0.01, 0.01) if activation == "modrelu" else None
         )
@@ -59,7 +65,15 @@ class RNNCell(Cell):
         return new if self.activation_in == "depth" else activate(self.activation, new, self.mod_bias)
 
     def output(self, state: Tensor) -> Tensor:
-        return activate(self.activation, state, self.mod_bias) if self.activation_in == "depth" else state
+        if self.activation_in == "depth":
+            state = activate(self.activation, state, self.mod_bias)
+        if self.output_as == "complex" or not state.is_complex():
+            return state
+        return state.real if self.output_as == "real" else torch.cat([state.real, state.imag], -1)
+
+    @property
+    def output_size(self) -> int:
+        return 2 * self.hidden_size if self.output_as == "concat" else self.hidden_size
 
     def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
         states, final = additive(*self._arguments(input, state, sizes, reverse))
@@ -101,9 +115,11 @@ class RNN(Recurrent):
         num_layers: L, layers on top of each other.
         activation: ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``.
         activation_in: ``recurrence`` or ``depth``.
-        map: the promise of the recurrent matrix: ``free``, ``exponential``, ``cayley``, or an
-            :class:`engram.maps.Map`.
+        map: the promise of the recurrent matrix: a name (``engram list maps``), an :class:`engram.maps.Map`, or a
+            function from a size to one.
         initial_state: ``zero``, or ``trained``: a parameter.
+        output: what a complex layer shows of its state: ``complex`` (unless said otherwise), ``real`` (the real part),
+            or ``concat``, real and imaginary part side by side, 2H features. A real layer's output is real.
         bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.RNN. ``dtype`` may be complex.
         output_all_layers, return_sequence, checkpoint_every, check_finite: see :class:`Recurrent`.
 
@@ -124,6 +140,7 @@ class RNN(Recurrent):
     """
 
     cell = RNNCell
+    count, apply_cost, build_cost, source = "N^2 or that of the map", "N^2", "-", "Elman 1990"
 
     def __init__(
         self,
@@ -135,6 +152,7 @@ class RNN(Recurrent):
         activation_in: str = "recurrence",
         map: MapLike = "free",
         initial_state: str = "zero",
+        output: str | None = None,
         **options: Any,
     ) -> None:
         super().__init__(
@@ -145,6 +163,7 @@ class RNN(Recurrent):
             activation_in=activation_in,
             map=map,
             initial_state=initial_state,
+            output=output,
             **options,
         )
 

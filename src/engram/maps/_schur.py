@@ -1,0 +1,166 @@
+"""The non-normal map: a matrix by its Schur form, spectrum and feed-forward part apart."""
+
+import math
+from typing import Any
+
+import torch
+from scipy.linalg import schur  # torch has no Schur decomposition
+from torch import Tensor
+
+from engram.errors import OptionError, check_choice
+from engram.maps._map import Map, require_real
+from engram.maps._orthogonal import Exponential
+from engram.maps._polar import orthogonality_error
+
+
+class Schur(Map):
+    """V = P (Lambda + T) P^T: P orthogonal, Lambda rotations scaled by gamma, T strictly lower triangular.
+
+    Lambda is the direct sum of gamma_i [[cos theta_i, -sin theta_i], [sin theta_i, cos theta_i]], and for odd N of
+    one more gamma. Free parameters: A of P = Q exp(A); the entries of T below the diagonal, row by row; theta; gamma:
+    ``N^2`` in all. It starts orthogonal: T = 0, gamma = 1, theta uniform. Source: Kerg et al. 2019 (nnRNN),
+    spec/spectral.md 4.13.
+
+    Args:
+        size: N, even or odd.
+        mask: ``full`` (the paper): T may reach into the 2 x 2 blocks. Then every real matrix is of this form, and gamma
+            is only a soft handle on the spectrum. ``block``: those floor(N/2) entries of T stay zero, and the
+            eigenvalues are exactly gamma_i e^{+-i theta_i}.
+        init: the law of P: haar, henaff, cayley or identity.
+        gamma: None trains them; a number clamps them to it.
+        gamma_penalty: delta of the penalty delta sum (1 - gamma_i)^2.
+        decay: tau of the penalty tau/2 |T|^2, a weight decay on T alone.
+    """
+
+    promise = "V = P (Lambda + T) P^T, P orthogonal"
+    equation = "V = P (Lambda + T) P^T, P = Q exp(A), T strictly lower"
+    count = "N^2"
+    apply_cost, build_cost = "N^2", "N^3"
+    source = "Kerg et al. 2019 (nnRNN)"
+    rows: Tensor
+    columns: Tensor
+
+    def __init__(
+        self,
+        size: int,
+        mask: str = "full",
+        *,
+        init: str = "henaff",
+        gamma: float | None = None,
+        gamma_penalty: float = 0.0,
+        decay: float = 0.0,
+    ) -> None:
+        super().__init__(size)
+        self.mask = check_choice("mask", mask, ("full", "block"))
+        for name, value in (("gamma_penalty", gamma_penalty), ("decay", decay)):
+            if not value >= 0:
+                raise OptionError(f"{name} must not be negative, got {value}")
+        self.gamma, self.gamma_penalty, self.decay = gamma, gamma_penalty, decay
+        self.basis = Exponential(size, init=init)
+        rows, columns = torch.tril_indices(size, size, -1)
+        if mask == "block":
+            outside = rows // 2 != columns // 2
+            rows, columns = rows[outside], columns[outside]
+        self.register_buffer("rows", rows, persistent=False)
+        self.register_buffer("columns", columns, persistent=False)
+
+    def theta_matrix(self, lower: Tensor, theta: Tensor, gamma: Tensor | None = None) -> Tensor:
+        """Lambda + T."""
+        n, half = self.size, self.size // 2
+        if gamma is None:
+            gamma = theta.new_full((n - half,), float(self.gamma or 0.0))
+        real, imaginary = gamma[:half] * theta.cos(), gamma[:half] * theta.sin()
+        diagonal = torch.stack([real, real], 1).flatten()
+        result = torch.diag(torch.cat([diagonal, gamma[half:]]))
+        first = torch.arange(0, n - 1, 2, device=theta.device)
+        result = result.index_put((first, first + 1), -imaginary).index_put((first + 1, first), imaginary)
+        return result.index_put((self.rows, self.columns), lower, accumulate=True)
+
+    def forward(self, entries: Tensor, lower: Tensor, theta: Tensor, gamma: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        p = self.basis(entries)
+        return p @ self.theta_matrix(lower, theta, gamma) @ p.mT
+
+    def penalty(self, entries: Tensor, lower: Tensor, theta: Tensor, gamma: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        total = 0.5 * self.decay * lower.square().sum()
+        return total if gamma is None else total + self.gamma_penalty * (1 - gamma).square().sum()
+
+    def after_step(self, entries: Tensor, *others: Tensor) -> None:  # type: ignore[override]
+        self.basis.after_step(entries)
+
+    def free(self, matrix: Tensor) -> tuple[Tensor, ...]:
+        p, form = _lower_schur(matrix)
+        n, half = self.size, self.size // 2
+        first = torch.arange(0, n - 1, 2)
+        a, b = form[first, first], form[first, first + 1]
+        gamma, theta = torch.hypot(a, b), torch.atan2(-b, a)
+        lower = form.clone()
+        lower[first + 1, first] += b  # the rotation puts -b there
+        gamma = torch.cat([gamma, form[n - 1, n - 1 :][: n - 2 * half]])
+        like: dict[str, Any] = {"device": matrix.device, "dtype": matrix.dtype}
+        entries = self._basis_entries(p.to(**like))
+        found = entries, lower[self.rows.cpu(), self.columns.cpu()].to(**like), theta.to(**like), gamma.to(**like)
+        return found if self.gamma is None else found[:3]
+
+    def _basis_entries(self, p: Tensor) -> Tensor:
+        """A of P, after moving the base of the exponential."""
+        found = self.basis.free(p)
+        return found if isinstance(found, Tensor) else found[0]
+
+    def distance(self, matrix: Tensor) -> float:
+        """Zero for mask ``full``; else how far the 2 x 2 blocks are from scaled rotations; and from a clamped gamma.
+
+        The blocks are those of the Schur form in LAPACK's order, so a matrix of the form in another order is told to
+        be further away than it is.
+        """
+        require_real(self, matrix)
+        if not bool(torch.isfinite(matrix).all()):
+            return math.inf
+        if self.mask == "full" and self.gamma is None:
+            return 0.0
+        form = _lower_schur(matrix)[1]
+        first = torch.arange(0, self.size - 1, 2)
+        inside = (form[first + 1, first] + form[first, first + 1]).abs()
+        worst = float(inside.max()) if self.mask == "block" and len(inside) else 0.0
+        if self.gamma is not None:
+            moduli = torch.hypot(form[first, first], form[first, first + 1])
+            moduli = torch.cat([moduli, form[-1:, -1]]) if self.size % 2 else moduli
+            worst = max(worst, float((moduli - self.gamma).abs().max()))
+        return worst
+
+    def error(self, *free: Tensor) -> float:
+        """Of the basis; and for mask ``block`` of the moduli of the eigenvalues, which should be gamma."""
+        p = self.basis(free[0]).detach()
+        worst = orthogonality_error(p)
+        if self.mask == "block":
+            inner = self.theta_matrix(*(f.detach().double() for f in free[1:]))
+            gamma = free[3].detach() if self.gamma is None else p.new_full((self.size - self.size // 2,), self.gamma)
+            expected = gamma.double().abs().repeat_interleave(2)[: self.size].sort().values
+            worst = max(worst, float((torch.linalg.eigvals(inner).abs().sort().values - expected).abs().max()))
+        return worst
+
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
+        n = self.size
+        entries = self._basis_entries(self.basis.sample(generator, dtype=torch.float64))
+        theta = torch.rand(n // 2, generator=generator, dtype=torch.float64) * 2 * math.pi
+        free = entries, theta.new_zeros(len(self.rows)), theta, theta.new_ones(n - n // 2)
+        return free if self.gamma is None else free[:3]
+
+    def extra_repr(self) -> str:
+        clamped = "" if self.gamma is None else f", gamma={self.gamma}"
+        return f"{self.size}, mask={self.mask!r}, gamma_penalty={self.gamma_penalty}, decay={self.decay}{clamped}"
+
+
+def _lower_schur(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """V = P F P^T, F lower triangular but for 2 x 2 blocks [[a, b], [c, a]] on the diagonal, in double precision."""
+    upper, p = schur(matrix.detach().cpu().double().mT.numpy(), output="real", sort=lambda re, im: im != 0)[:2]
+    form, p = torch.from_numpy(upper).mT.clone(), torch.from_numpy(p).clone()
+    for i in range(0, len(form) - 1, 2):  # turn each block until its diagonal entries agree
+        angle = 0.5 * math.atan2(-float(form[i, i] - form[i + 1, i + 1]), float(form[i, i + 1] + form[i + 1, i]))
+        c, s = math.cos(angle), math.sin(angle)
+        turn = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
+        block = slice(i, i + 2)
+        form[block] = turn.mT @ form[block]
+        form[:, block] = form[:, block] @ turn
+        p[:, block] = p[:, block] @ turn
+        form[i, i] = form[i + 1, i + 1] = (form[i, i] + form[i + 1, i + 1]) / 2
+    return p, form

@@ -1,0 +1,144 @@
+"""Skew-symmetric and skew-Hermitian matrices, and the laws from which they are drawn.
+
+Every law returns the entries above the diagonal, ``N(N-1)/2`` reals, row by row (spec/spectral.md 3.2).
+"""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engram.errors import unknown
+
+
+def _above(size: int, device: torch.device) -> Tensor:
+    """The places above the diagonal, row by row, in a flattened matrix (kept, but for torch.compile, which traces)."""
+    return _places(size, device) if torch.compiler.is_compiling() else _kept_places(size, device)
+
+
+def _places(size: int, device: torch.device) -> Tensor:
+    row, column = torch.triu_indices(size, size, 1, device=device)
+    return row * size + column
+
+
+_kept_places = cache(_places)
+
+
+class _Skew(torch.autograd.Function):
+    """Entries above the diagonal to X - X^*. The gradient of an entry is G_ij - conj(G_ji)."""
+
+    @staticmethod
+    def forward(entries: Tensor, size: int) -> Tensor:
+        upper = entries.new_zeros(size * size).index_copy(0, _above(size, entries.device), entries).view(size, size)
+        return upper - upper.mH
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
+        ctx.size = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return (grad - grad.mH).reshape(-1).index_select(0, _above(ctx.size, grad.device)), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, entries: Tensor, size: int) -> tuple[Tensor, int]:
+        entries = entries.movedim(in_dims[0], 0)
+        flat = entries.new_zeros(len(entries), size * size).index_copy(1, _above(size, entries.device), entries)
+        upper = flat.view(-1, size, size)
+        return upper - upper.mH, 0
+
+
+def skew(entries: Tensor, size: int) -> Tensor:
+    """The skew matrix A ``(N, N)``, A^* = -A, of these real entries.
+
+    ``N(N-1)/2`` entries, those above the diagonal row by row, give a real A. ``N^2`` entries give a complex one: the
+    real parts above the diagonal, the imaginary parts above the diagonal, the imaginary parts on it; this is the
+    basis of u(N) of Hyland and Rätsch (spec/spectral.md 4.6).
+    """
+    above = size * (size - 1) // 2
+    if len(entries) == above:
+        result: Tensor = _Skew.apply(entries, size)
+        return result
+    real, imaginary, diagonal = entries.split([above, above, size])
+    crossing: Tensor = _Skew.apply(torch.complex(real, imaginary), size)
+    return crossing + torch.diag(torch.complex(torch.zeros_like(diagonal), diagonal))
+
+
+def skew_entries(matrix: Tensor) -> Tensor:
+    """The inverse of :func:`skew`."""
+    upper = matrix.reshape(-1)[_above(len(matrix), matrix.device)]
+    return torch.cat([upper.real, upper.imag, matrix.diagonal().imag]) if matrix.is_complex() else upper
+
+
+def _blocks(angles: Tensor, size: int) -> Tensor:
+    """The entries of the direct sum of 2 x 2 blocks [[0, s_j], [-s_j, 0]] (and a zero if N is odd)."""
+    matrix = angles.new_zeros(size, size)
+    first = torch.arange(0, size - 1, 2)
+    matrix[first, first + 1] = angles
+    return skew_entries(matrix)
+
+
+def henaff(size: int, generator: torch.Generator | None = None) -> Tensor:
+    """Blocks with angles uniform in (-pi, pi): exp(A) has eigenvalues uniform on the circle."""
+    return _blocks((torch.rand(size // 2, generator=generator, dtype=torch.float64) * 2 - 1) * math.pi, size)
+
+
+def cayley(size: int, generator: torch.Generator | None = None) -> Tensor:
+    """Blocks with s = tan(t/2), t uniform in (0, pi/2): Cay(A) has angles uniform on the right half circle.
+
+    Under exp they lie within 1 radian of zero and are not uniform; nnRNN and expRNN use them so all the same.
+    """
+    turn = torch.rand(size // 2, generator=generator, dtype=torch.float64) * (math.pi / 2)
+    return _blocks(torch.tan(turn / 2), size)
+
+
+def identity(size: int, generator: torch.Generator | None = None) -> Tensor:
+    """A = 0: the matrix starts at the identity."""
+    return torch.zeros(size * (size - 1) // 2, dtype=torch.float64)
+
+
+SKEW_LAWS: dict[str, Callable[[int, torch.Generator | None], Tensor]] = {
+    "henaff": henaff,
+    "cayley": cayley,
+    "identity": identity,
+}
+
+
+def haar(size: int, generator: torch.Generator | None = None, complex: bool = False) -> Tensor:
+    """A matrix uniform on the orthogonal (or unitary) group, in double precision: QR with the signs of R put right."""
+    kind = torch.complex128 if complex else torch.float64
+    q, r = torch.linalg.qr(torch.randn(size, size, generator=generator, dtype=kind))
+    return q * r.diagonal().sgn()
+
+
+def check_law(name: str) -> str:
+    """Return the name of an initial law if there is one."""
+    if name != "haar" and name not in SKEW_LAWS:
+        raise unknown("initial law (init)", name, ["haar", *SKEW_LAWS])
+    return name
+
+
+def delay_line(size: int, alpha: float = 1.0, beta: float = 0.0, d: float = 0.0) -> Tensor:
+    """Theta(alpha, beta, d): d on the diagonal, alpha below it, beta further below (spec/spectral.md 5.2).
+
+    >>> delay_line(3, alpha=1.0, beta=0.5)
+    tensor([[0.0000, 0.0000, 0.0000],
+            [1.0000, 0.0000, 0.0000],
+            [0.5000, 1.0000, 0.0000]])
+    """
+    lower = torch.full((size, size), float(beta)).tril(-2)
+    return lower + torch.diag(torch.full((size - 1,), float(alpha)), -1) + d * torch.eye(size)
+
+
+def henaff_copy(size: int, period: int, generator: torch.Generator | None = None) -> Tensor:
+    """Henaff's matrix for a copying problem: rotations by 2 pi l / period, l uniform in 1..period; V^period = I."""
+    turns = torch.randint(1, period + 1, (size // 2,), generator=generator)
+    angle = 2 * math.pi * turns.double() / period
+    matrix = torch.eye(size, dtype=torch.float64)
+    first = torch.arange(0, size - 1, 2)
+    matrix[first, first] = matrix[first + 1, first + 1] = angle.cos()
+    matrix[first, first + 1], matrix[first + 1, first] = angle.sin(), -angle.sin()
+    return matrix

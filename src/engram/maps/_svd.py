@@ -1,0 +1,97 @@
+"""Bounded singular values."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from engram.errors import OptionError
+from engram.maps._householder import Householder
+from engram.maps._map import Map, require_real
+from engram.maps._orthogonal import Exponential
+
+
+class SpectralMargin(Map):
+    """W = U diag(s) V^T, s_i = 1 + 2 m (sigmoid(p_i) - 1/2): singular values within m of one.
+
+    Free parameters: A of U, A of V, p: ``N^2`` in all. m = 0 is orthogonal, m = 1 allows (0, 2). It starts with s = 1.
+    Source: Vorontsov et al. 2017 (hard constraint), spec/spectral.md 4.9.
+
+    Args:
+        size: N.
+        margin: m, from 0 to 1.
+        init: the law of U and V: haar, henaff, cayley or identity.
+    """
+
+    promise = "of singular values within the margin of 1"
+    equation = "W = U diag(1 + 2m(sigmoid(p) - 1/2)) V^T"
+    count = "N^2"
+    apply_cost, build_cost = "N^2", "N^3"
+    source = "Vorontsov et al. 2017"
+
+    def __init__(self, size: int, margin: float = 0.1, *, init: str = "haar") -> None:
+        super().__init__(size)
+        if not 0 <= margin <= 1:
+            raise OptionError(f"margin must be in [0, 1], how far singular values may be from one; got {margin}")
+        self.margin = margin
+        self.left: Map = Exponential(size, init=init)
+        self.right: Map = Exponential(size, init=init)
+
+    def singular_values(self, p: Tensor) -> Tensor:
+        """s, from p."""
+        return 1 + 2 * self.margin * (torch.sigmoid(p) - 0.5)
+
+    def forward(self, left: Tensor, right: Tensor, p: Tensor) -> Tensor:  # type: ignore[override]
+        result: Tensor = (self.left(left) * self.singular_values(p)) @ self.right(right).mT
+        return result
+
+    def free(self, matrix: Tensor) -> tuple[Tensor, ...]:
+        u, s, vt = torch.linalg.svd(matrix.detach())
+        share = ((s - 1) / (2 * self.margin) + 0.5 if self.margin else torch.full_like(s, 0.5)).clamp(1e-7, 1 - 1e-7)
+        return self._side(self.left, u), self._side(self.right, vt.mT), torch.logit(share)
+
+    @staticmethod
+    def _side(map: Map, matrix: Tensor) -> Tensor:
+        found = map.right_inverse(matrix)
+        return found if isinstance(found, Tensor) else found[0]
+
+    def after_step(self, left: Tensor, right: Tensor, p: Tensor) -> None:  # type: ignore[override]
+        self.left.after_step(left)
+        self.right.after_step(right)
+
+    def distance(self, matrix: Tensor) -> float:
+        require_real(self, matrix)
+        if not bool(torch.isfinite(matrix).all()):
+            return math.inf
+        return max(0.0, float((torch.linalg.svdvals(matrix.detach()) - 1).abs().max()) - self.margin)
+
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
+        sides = [self._side(m, m.sample(generator, dtype=torch.float64)) for m in (self.left, self.right)]
+        return *sides, torch.zeros(self.size, dtype=torch.float64)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, margin={self.margin}"
+
+
+class SpectralReflections(SpectralMargin):
+    """The same with U and V products of m1 and m2 reflections: W x costs O((m1 + m2) N).
+
+    Free parameters: ``m1(2N-m1+1)/2 + m2(2N-m2+1)/2 + N``. Source: Zhang et al. 2018 (spectral RNN),
+    spec/spectral.md 4.15.
+    """
+
+    equation = "W = U diag(1 + 2r(sigmoid(p) - 1/2)) V^T, U and V of m1 and m2 reflections"
+    count = "m1(2N-m1+1)/2 + m2(2N-m2+1)/2 + N"
+    apply_cost, build_cost = "(m1+m2)N", "(m1+m2)N^2"
+    source = "Zhang et al. 2018 (spectral RNN)"
+
+    def __init__(
+        self, size: int, margin: float = 0.1, reflections: tuple[int | None, int | None] = (None, None)
+    ) -> None:
+        super().__init__(size, margin)
+        self.left, self.right = (Householder(size, m) for m in reflections)
+
+    def operate(self, x: Tensor, left: Tensor, right: Tensor, p: Tensor) -> Tensor:  # type: ignore[override]
+        """W x for every row of x ``(..., N)``."""
+        y = self.right.adjoint(x, right)  # type: ignore[operator]
+        return self.left.operate(y * self.singular_values(p), left)

@@ -1,0 +1,108 @@
+"""Two cells of the spectral family that are not additive: GORU, and Henaff's linear-transition RNN."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engram.errors import check_choice
+from engram.kernels import ACTIVATIONS, activate, additive
+from engram.maps import Givens, MapLike, make_map
+from engram.nn._cell import Cell
+from engram.nn._recurrent import Recurrent
+
+
+class GORUCell(Cell):
+    """One layer of :class:`GORU`: three blocks of W_ih (r, z, candidate), two of W_hh (r, z), Q under a map."""
+
+    equation = (
+        "r = sigmoid(W_r h + U_r x + b_r), z = sigmoid(W_z h + U_z x + b_z), "
+        "h' = z h + (1 - z) modReLU(U_h x + r (Q h)), Q orthogonal"
+    )
+    gates = 3
+    rotation: Tensor
+
+    def __init__(self, input_size: int, hidden_size: int, *, map: MapLike | None = None, **options: Any) -> None:
+        super().__init__(input_size, hidden_size, **options)
+        made = Givens(hidden_size, layers=2) if map is None else make_map(map, hidden_size)
+        like: dict[str, Any] = {"device": self.weight_ih.device, "dtype": self.weight_ih.dtype}
+        self.weight_hh = nn.Parameter(torch.empty(2 * hidden_size, hidden_size, **like))
+        self.mod_bias = nn.Parameter(torch.empty(hidden_size, **like))
+        made.install(self, "rotation", **like)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """W, U in U(-0.01, 0.01), b_r = 2, b_z = 0, modReLU's bias 0.01 (spec/spectral.md 4.14)."""
+        super().reset_parameters()
+        for weight in (self.weight_ih, self.weight_hh):
+            weight.uniform_(-0.01, 0.01)
+        if self.bias is not None:
+            self.bias.zero_()[: self.hidden_size] = 2.0
+        if hasattr(self, "mod_bias"):
+            self.mod_bias.fill_(0.01)
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        from_r, from_z, candidate = drive.chunk(3, -1)
+        to_r, to_z = (state @ self.weight_hh.mT).chunk(2, -1)
+        r, z = torch.sigmoid(from_r + to_r), torch.sigmoid(from_z + to_z)
+        new = activate("modrelu", candidate + r * (state @ self.rotation.mT), self.mod_bias)
+        return z * state + (1 - z) * new
+
+
+class GORU(Recurrent):
+    r"""The gated orthogonal recurrent unit: a GRU whose candidate turns the old state by an orthogonal matrix.
+
+    .. math::
+        r_t = \sigma(W_r h_{t-1} + U_r x_t + b_r), \quad z_t = \sigma(W_z h_{t-1} + U_z x_t + b_z), \\
+        h_t = z_t h_{t-1} + (1 - z_t)\, \mathrm{modReLU}(U_h x_t + r_t (Q h_{t-1}))
+
+    The reset gate acts after Q, and z weights the old state. Source: Jing et al. 2019, spec/spectral.md 4.14.
+
+    Args:
+        map: of Q; None is a product of two layers of rotations, ``Givens(H, layers=2)``.
+        others: as :class:`Recurrent`.
+    """
+
+    cell = GORUCell
+    count = "3NH_in + 2N^2 + 4N + Q"
+    apply_cost, build_cost = "N^2", "-"
+    source = "Jing et al. 2019 (GORU)"
+
+
+class HenaffCell(Cell):
+    """One layer of :class:`HenaffRNN`."""
+
+    equation = "h_t = act(W_ih x_t + b) + W_hh h_{t-1}"
+
+    def __init__(self, input_size: int, hidden_size: int, *, activation: str = "relu", **options: Any) -> None:
+        check_choice("activation", activation, [name for name in ACTIVATIONS if name != "modrelu"])
+        super().__init__(input_size, hidden_size, **options)
+        self.activation = activation
+
+    def drive(self, input: Tensor) -> Tensor:
+        return activate(self.activation, super().drive(input))
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        return drive + state @ self.weight_hh.mT
+
+    def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
+        """The linear recurrence runs in the additive kernel, which takes the drive through the identity."""
+        eye = torch.eye(self.hidden_size, dtype=self.weight_ih.dtype, device=self.weight_ih.device)
+        return additive(self.drive(input), eye, None, self.weight_hh, state, None, sizes, "identity", reverse)
+
+
+class HenaffRNN(Recurrent):
+    r"""The linear-transition RNN: the non-linearity acts on the input only.
+
+    .. math:: h_t = \phi(W_{ih} x_t + b) + W_{hh} h_{t-1}
+
+    With a rotation matrix of the right period it solves the copying problem, and with the identity the adding
+    problem, by weights written down rather than trained (:mod:`engram.nn` ``explicit_copy``, ``explicit_adding``).
+    Source: Henaff et al. 2016, spec/spectral.md 4.16.
+    """
+
+    cell = HenaffCell
+    count = "N^2 or that of the map"
+    apply_cost, build_cost = "N^2", "-"
+    source = "Henaff et al. 2016"
