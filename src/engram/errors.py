@@ -16,8 +16,8 @@ class ShapeError(EngramError, ValueError, RuntimeError):
     """A tensor has the wrong rank or size (torch raises ValueError for the one, RuntimeError for the other)."""
 
 
-class DTypeError(EngramError, TypeError, ValueError):
-    """A value has the wrong type or dtype, or a tensor lives on the wrong device."""
+class DTypeError(EngramError, TypeError, ValueError, RuntimeError):
+    """A value has the wrong type or dtype, or a tensor lives on the wrong device (torch raises all three)."""
 
 
 class OptionError(EngramError, ValueError):

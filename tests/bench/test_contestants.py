@@ -87,7 +87,7 @@ def test_kernels_are_those_of_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, call in contestants(SIZE).items():
         used.clear()
         call()
-        if name.startswith("engram"):
+        if name.startswith(("engram", "ExpRNN", "ScoRNN", "NonNormalRNN")):
             right = _eager if name.endswith("uncompiled") else _compiled
             assert used == [right, right], name  # forward, backward
         else:

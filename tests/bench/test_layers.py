@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from engram.bench import TARGETS, bench_layers, draw_layers, layers
+from engram.bench import LAYER_TARGETS as TARGETS
+from engram.bench import bench_layers, draw_layers, layers
 from engram.bench._contestants import Size
 from engram.bench._memory import peak_memory
 from engram.cli import main

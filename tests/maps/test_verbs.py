@@ -7,12 +7,14 @@ from torch.nn.utils import parametrize
 
 from engram.maps import MAPS, Map, Orthogonal
 
+NAMES = ("free", "exponential", "cayley")  # the others are in test_family.py
+
 SIZES = [1, 2, 3, 8, 33]
 
 
-@pytest.fixture(params=[(name, size) for name in MAPS for size in SIZES], ids=lambda p: f"{p[0]}-{p[1]}")
+@pytest.fixture(params=[(name, size) for name in NAMES for size in SIZES], ids=lambda p: f"{p[0]}-{p[1]}")
 def made(request: pytest.FixtureRequest) -> Map:
-    """Each entry of MAPS, at each size."""
+    """Each map at each size."""
     name, size = request.param
     return MAPS[name](size)
 
@@ -44,7 +46,7 @@ def test_assigned_matrix_comes_back(made: Map) -> None:
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])  # finite differences of larger ones take seconds
-@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("name", NAMES)
 def test_gradients_of_forward(name: str, size: int) -> None:
     """gradcheck, at the base point (A = 0) and away from it."""
     made = MAPS[name](size).double()
@@ -81,7 +83,7 @@ def test_said_in_words(made: Map) -> None:
     assert made.equation.startswith("W = ")
 
 
-@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("name", NAMES)
 def test_on_another_device(name: str) -> None:
     """Nothing in a map assumes the CPU."""
     made = MAPS[name](4).to("meta")

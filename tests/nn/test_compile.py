@@ -10,6 +10,9 @@ from torch import Tensor
 
 from engram.nn import RNN, Cell, Recurrent
 
+# torch's own: dynamo makes an object of each autograd.Function that it traces (the maps have some)
+pytestmark = pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated:DeprecationWarning")
+
 FEATURES, HIDDEN = 3, 4
 TOLERANCE = 1e-12  # float64: the same operations, at most fused
 

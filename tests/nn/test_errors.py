@@ -102,14 +102,13 @@ OWN: list[tuple[Callable[[], Any], type[EngramError], str]] = [
     (lambda: RNN(4, 5, checkpoint_every=0), OptionError, r"checkpoint_every must be at least 1, got 0"),
     (lambda: RNN(4, 5, map="caley"), OptionError, r"unknown map 'caley': expected one of .*Did you mean 'cayley'\?"),
     (lambda: RNN(4, 5, map=None), DTypeError, r"map must be one of .*an engram.maps.Map.*; got None"),
-    (lambda: RNN(4, 5, map=Cayley(4)), ShapeError, r"size 5 is needed here, got Cayley\(4\)\. Make one"),
+    (lambda: RNN(4, 5, map=Cayley(4)), ShapeError, r"size 5 is needed here, got Cayley\(4.*\)\. Make one"),
     (lambda: RNN(4, 5, activation_in="dept"), OptionError, r"activation_in 'dept'.*depth, recurrence.*mean 'depth'\?"),
     (lambda: RNN(4, 5, initial_state="zeros"), OptionError, r"initial_state 'zeros'.* Did you mean 'zero'\?"),
     (lambda: RNN(4, 5, activation="qqq"), OptionError, r"unknown activation 'qqq': expected one of [a-z, ]+\.$"),
     (lambda: RNN(4, 5, activation="relu", dtype=torch.complex64), DTypeError, r"no order. Use 'modrelu'"),
-    (lambda: RNN(4, 5, map="cayley", dtype=torch.complex64), DTypeError, r"real matrices, got torch.complex64"),
     (lambda: assign(torch.eye(4)), ShapeError, r"Cayley is a map to 5 x 5 matrices, got \(4, 4\)"),
-    (lambda: assign(2 * torch.eye(5)), ManifoldError, r"must be orthogonal \(W\^T W = I\); .* is 3 away.* project it"),
+    (lambda: assign(2 * torch.eye(5)), ManifoldError, r"must be orthogonal .*; the one .* is 3 away.* project it"),
     (lambda: assign(torch.full((5, 5), float("nan"))), ManifoldError, r"is inf away"),
 ]
 
@@ -124,16 +123,7 @@ def test_what_torch_refuses_too(call: Callable[[Any], Any], kind: type[EngramErr
         call(RNN)
 
 
-# engram.errors.DTypeError is a TypeError and a ValueError; torch raises RuntimeError for these three.
-RUNTIME_ERRORS = ("input is on meta", "state is on meta", "state is torch.float64")
-NOT_YET = pytest.mark.xfail(raises=AssertionError, reason="DTypeError is no RuntimeError", strict=True)
-CLASSES = [
-    pytest.param(call, id=message, marks=NOT_YET if message.startswith(RUNTIME_ERRORS) else ())
-    for call, _, message in SHARED
-]
-
-
-@pytest.mark.parametrize("call", CLASSES)
+@pytest.mark.parametrize("call", [call for call, *_ in SHARED], ids=[message for *_, message in SHARED])
 def test_the_class_that_torch_raises(call: Callable[[Any], Any]) -> None:
     """Code written for torch.nn keeps catching what it caught."""
     with pytest.raises(EngramError) as ours:

@@ -105,7 +105,7 @@ def fill(
         torch.mm(rows, weight_ih.t(), out=flat)
     else:
         torch.addmm(bias, rows, weight_ih.t(), out=flat)
-    return loops(states).forward_loop(states, weight_hh, start, mod_bias, sizes, activation, reverse)  # type: ignore[no-any-return]
+    return loops(states).forward_loop(states, weight_hh, start, mod_bias, sizes, activation, reverse)
 
 
 def states_shape(input: Tensor, weight_ih: Tensor) -> tuple[int, ...]:

@@ -12,8 +12,6 @@ class _Cayley(torch.autograd.Function):
     dW = -2 Q B dA B, and Q B = (W + Q) / 2, so dL/dA = -(W + Q)^* G B^*: two products.
     """
 
-    generate_vmap_rule = True
-
     @staticmethod
     def forward(skew: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
         eye = torch.eye(skew.shape[-1], dtype=skew.dtype, device=skew.device)
@@ -36,7 +34,8 @@ class _Cayley(torch.autograd.Function):
 
 def cayley_transform(skew: Tensor, base: Tensor | None = None) -> Tensor:
     """Q (I + A)^-1 (I - A) of a skew-Hermitian A ``(N, N)``: unitary if the base Q (the identity unless given) is."""
-    if base is None:
-        base = torch.eye(skew.shape[-1], dtype=skew.dtype, device=skew.device)
-    result: Tensor = _Cayley.apply(skew, base)[0]
-    return result
+    eye = torch.eye(skew.shape[-1], dtype=skew.dtype, device=skew.device)
+    base = eye if base is None else base
+    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return base @ torch.linalg.solve(eye + skew, eye - skew)  # where torch wants to see into it
+    return _Cayley.apply(skew, base)[0]

@@ -36,8 +36,8 @@ def exp_skew(skew: Tensor) -> Tensor:
     """
     if torch.compiler.is_compiling():
         return _exp(skew)[0]  # an operator that torch.compile need not look into
-    if torch._C._functorch.peek_interpreter_stack() is not None:
-        return torch.linalg.matrix_exp(skew)  # torch.func sees into torch's own operators only
+    if torch._C._functorch.peek_interpreter_stack() is not None or skew.is_meta:
+        return torch.linalg.matrix_exp(skew)  # torch.func sees into torch's own operators only; meta has no numbers
     return _Exp.apply(skew)
 
 

@@ -33,7 +33,7 @@ class Orthogonal(Map):
         complex: what ``sample`` draws; an assigned matrix may be either.
     """
 
-    promise = "orthogonal (unitary if complex: W^* W = I)"
+    promise = "orthogonal (W^* W = I)"
     count = "N(N-1)/2 real, N^2 complex"
     base: Tensor
 
@@ -94,8 +94,8 @@ class Orthogonal(Map):
         return matrix.to(device=device, dtype=kind.to_complex() if complex else kind)
 
     def extra_repr(self) -> str:
-        moving = f", rebase_every={self.rebase_every}" if self.rebase_every else ""
-        return f"{self.size}, init={self.init!r}{moving}"
+        law = "" if self.init == "haar" else f", init={self.init!r}"
+        return f"{self.size}{law}" + (f", rebase_every={self.rebase_every}" if self.rebase_every else "")
 
 
 class Exponential(Orthogonal):

@@ -14,12 +14,8 @@ from torch import Tensor
 from engram.errors import unknown
 
 
-def _above(size: int, device: torch.device) -> Tensor:
-    """The places above the diagonal, row by row, in a flattened matrix (kept, but for torch.compile, which traces)."""
-    return _places(size, device) if torch.compiler.is_compiling() else _kept_places(size, device)
-
-
 def _places(size: int, device: torch.device) -> Tensor:
+    """The places above the diagonal, row by row, in a flattened matrix."""
     row, column = torch.triu_indices(size, size, 1, device=device)
     return row * size + column
 
@@ -27,13 +23,19 @@ def _places(size: int, device: torch.device) -> Tensor:
 _kept_places = cache(_places)
 
 
+def _fill(entries: Tensor, size: int, places: Tensor) -> Tensor:
+    """X - X^* with the entries above the diagonal of X; leading axes are batches."""
+    flat = entries.new_zeros(*entries.shape[:-1], size * size).index_copy(-1, places, entries)
+    upper = flat.view(*entries.shape[:-1], size, size)
+    return upper - upper.mH
+
+
 class _Skew(torch.autograd.Function):
-    """Entries above the diagonal to X - X^*. The gradient of an entry is G_ij - conj(G_ji)."""
+    """:func:`_fill`, with the gradient of an entry as G_ij - conj(G_ji)."""
 
     @staticmethod
     def forward(entries: Tensor, size: int) -> Tensor:
-        upper = entries.new_zeros(size * size).index_copy(0, _above(size, entries.device), entries).view(size, size)
-        return upper - upper.mH
+        return _fill(entries, size, _kept_places(size, entries.device))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
@@ -41,14 +43,14 @@ class _Skew(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return (grad - grad.mH).reshape(-1).index_select(0, _above(ctx.size, grad.device)), None
+        return (grad - grad.mH).reshape(-1).index_select(0, _kept_places(ctx.size, grad.device)), None
 
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, entries: Tensor, size: int) -> tuple[Tensor, int]:
-        entries = entries.movedim(in_dims[0], 0)
-        flat = entries.new_zeros(len(entries), size * size).index_copy(1, _above(size, entries.device), entries)
-        upper = flat.view(-1, size, size)
-        return upper - upper.mH, 0
+
+def _skew(entries: Tensor, size: int) -> Tensor:
+    """Fast from day to day; in plain operations where torch wants to see into them (torch.compile, torch.func)."""
+    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return _fill(entries, size, _places(size, entries.device))
+    return _Skew.apply(entries, size)
 
 
 def skew(entries: Tensor, size: int) -> Tensor:
@@ -60,16 +62,14 @@ def skew(entries: Tensor, size: int) -> Tensor:
     """
     above = size * (size - 1) // 2
     if len(entries) == above:
-        result: Tensor = _Skew.apply(entries, size)
-        return result
+        return _skew(entries, size)
     real, imaginary, diagonal = entries.split([above, above, size])
-    crossing: Tensor = _Skew.apply(torch.complex(real, imaginary), size)
-    return crossing + torch.diag(torch.complex(torch.zeros_like(diagonal), diagonal))
+    return _skew(torch.complex(real, imaginary), size) + torch.diag(torch.complex(torch.zeros_like(diagonal), diagonal))
 
 
 def skew_entries(matrix: Tensor) -> Tensor:
     """The inverse of :func:`skew`."""
-    upper = matrix.reshape(-1)[_above(len(matrix), matrix.device)]
+    upper = matrix.reshape(-1)[_places(len(matrix), matrix.device)]
     return torch.cat([upper.real, upper.imag, matrix.diagonal().imag]) if matrix.is_complex() else upper
 
 

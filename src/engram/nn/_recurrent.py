@@ -179,6 +179,9 @@ class Recurrent(nn.Module):
         else:
             super().__setattr__(name, value)
 
+    def flatten_parameters(self) -> None:
+        """Nothing to do: weights are never copied into one block. Here because programs for torch.nn call it."""
+
     def penalty(self) -> Tensor:
         """The sum of the cells' penalties, to be added to a training loss."""
         return torch.stack([cell.penalty() for cell in self.cells]).sum()

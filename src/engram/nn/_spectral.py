@@ -49,7 +49,7 @@ class IRNN(_Preset):
     """
 
     count, apply_cost, build_cost, source = "N^2", "N^2", "-", "Le et al. 2015 (IRNN)"
-    usual = {"activation": "relu"}
+    usual: ClassVar[dict[str, Any]] = {"activation": "relu"}
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
         super().__init__(input_size, hidden_size, num_layers, **options)
@@ -68,7 +68,7 @@ class OrthInitRNN(_Preset):
     """
 
     count, apply_cost, build_cost, source = "N^2", "N^2", "-", "RNN-orth (Kerg et al. 2019)"
-    usual = {"activation": "modrelu"}
+    usual: ClassVar[dict[str, Any]] = {"activation": "modrelu"}
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, *, init: str = "haar", **options: Any
@@ -157,7 +157,7 @@ class HouseholderRNN(_Preset):
     """W_hh a product of m Householder reflections (oRNN). Source: Mhammedi et al. 2017, spec/spectral.md 4.7."""
 
     count, apply_cost, build_cost, source = "m(2N-m+1)/2", "mN", "m N^2", "Mhammedi et al. 2017 (oRNN)"
-    usual = {"activation": "modrelu"}
+    usual: ClassVar[dict[str, Any]] = {"activation": "modrelu"}
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, *, reflections: int | None = None, **options: Any
@@ -207,7 +207,7 @@ class SpectralRNN(RNN):
 class _UnitaryRNN(_Preset):
     """What the complex networks share: a complex dtype, modReLU, no bias, real output [Re h; Im h] of size 2H."""
 
-    usual = {"activation": "modrelu", "bias": False, "output": "concat"}
+    usual: ClassVar[dict[str, Any]] = {"activation": "modrelu", "bias": False, "output": "concat"}
 
     def __init__(
         self,
