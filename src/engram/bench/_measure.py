@@ -1,10 +1,12 @@
 """Timing that can be trusted on a noisy machine: contestants take turns, and only ratios within one run are told."""
 
+import gc
 import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping
 from math import exp, log
+from random import Random
 from statistics import median
 from typing import Any
 
@@ -14,12 +16,17 @@ from engram.kernels import status
 
 
 def interleaved(contestants: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each call: every contestant once a round, so that a slow moment of the machine hits all of them."""
+    """Seconds of each call: every contestant once a round, so that a slow moment of the machine hits all of them.
+
+    Each round has an order of its own: what a call leaves behind (caches, freed memory) is a burden to the next one.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for name in contestants:  # the first call pays for compiling, memory and caches
         contestants[name]()
+    shuffled = Random(0)
     for _ in range(repeats):
-        for name, call in contestants.items():
+        for name, call in shuffled.sample(list(contestants.items()), len(contestants)):
+            gc.collect()
             begin = time.perf_counter()
             call()
             seconds[name].append(time.perf_counter() - begin)

@@ -124,15 +124,15 @@ def _ratios(rows: list[dict[str, Any]], ours: str, theirs: str) -> list[float]:
 
 @torch.no_grad()
 def _exponents(repeats: int, sizes: tuple[int, ...]) -> dict[str, float]:
-    """The exponent p of the time N^p of one product with a batch of 16 vectors, fitted over the larger sizes."""
+    """The exponent p of the time N^p of one product with a batch of 128 vectors, fitted over the four largest sizes."""
     exponents = {}
     for name, make in OPERATORS.items():
         calls = {}
         for size in sizes:
             map = make(size)
             free = tuple(f.float() for f in map.sample_free(None))
-            calls[str(size)] = partial(map.operate, torch.randn(16, size), *free)
-        times = interleaved(calls, 3 * repeats)
+            calls[str(size)] = partial(map.operate, torch.randn(128, size), *free)
+        times = interleaved(calls, repeats)
         points = [(log(size), log(median(times[str(size)]))) for size in sizes[-4:]]
         mean_x, mean_y = (sum(axis) / len(points) for axis in zip(*points, strict=True))
         slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)

@@ -25,7 +25,7 @@ def explicit_copy(
 
     Each symbol is stored as a random unit vector; the matrix turns pairs of coordinates so that V^(delay + length) = I,
     and a symbol comes back to where it was when it is due. The last unit latches the cue. Symbols disturb each other
-    by about sqrt(length / 2 pairs): every sequence is right at 256 pairs (512 for ``layout="after"``).
+    by about sqrt(length / 2 pairs): nearly every sequence is right at 256 pairs (768 for ``layout="after"``).
     """
     check_size("pairs", pairs)
     check_choice("layout", layout, ("after", "at"))

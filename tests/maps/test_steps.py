@@ -1,0 +1,137 @@
+"""Between optimiser steps: the moving base, projection, multiplicative steps, penalties."""
+
+import pytest
+import torch
+from torch import nn
+
+from engram.maps import (
+    Exponential,
+    Projected,
+    Schur,
+    SoftOrthogonal,
+    Stiefel,
+    StiefelStep,
+    attach,
+    free_parameters,
+    haar,
+    orthogonality_error,
+)
+from engram.nn import ExpRNN, NonNormalRNN
+
+
+def test_the_base_moves_every_k_steps_and_the_matrix_does_not() -> None:
+    layer = ExpRNN(2, 6, rebase_every=3, dtype=torch.float64)
+    optimiser = torch.optim.SGD(layer.parameters(), lr=1e-3)
+    attach(optimiser, layer)
+    entry = layer.cells[0].parametrizations.weight_hh
+    for step in range(1, 8):
+        optimiser.zero_grad()
+        layer(torch.randn(4, 2, 2, dtype=torch.float64))[0].square().sum().backward()
+        base = entry[0].base.clone()
+        optimiser.step()
+        moved = not torch.equal(entry[0].base, base)
+        assert moved == (step % 3 == 0)
+        assert bool(entry.original.any()) != moved
+        assert orthogonality_error(layer.weight_hh_l0.detach()) < 1e-13
+
+
+def test_moving_the_base_changes_no_value() -> None:
+    module = nn.Module()
+    Exponential(5, rebase_every=1).install(module, "w", dtype=torch.float64)
+    entry = module.parametrizations.w
+    with torch.no_grad():
+        entry.original.normal_()
+        before = module.w.clone()
+        entry[0].after_step(entry.original)
+    assert float((module.w.detach() - before).abs().max()) < 1e-14
+    assert not entry.original.any()
+
+
+def test_a_handle_ends_it() -> None:
+    module = nn.Module()
+    Projected(4).install(module, "w", dtype=torch.float64)
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
+    handle = attach(optimiser, module)
+    for attached in (True, False):
+        module.w.sum().backward()
+        optimiser.step()
+        assert (orthogonality_error(module.w.detach()) < 1e-13) == attached
+        handle.remove()
+
+
+@pytest.mark.parametrize("complex", [False, True])
+def test_the_multiplicative_step_descends_where_the_printed_one_does_not(complex: bool) -> None:
+    """500 random linear losses at a step of 1e-4 (spec/spectral.md 4.5)."""
+    generator = torch.Generator().manual_seed(0)
+    ours = printed = 0
+    for _ in range(500):
+        w = haar(4, generator, complex)
+        c = torch.randn(4, 4, generator=generator, dtype=w.dtype)
+        parameter = nn.Parameter(w.clone())
+
+        def loss(m: torch.Tensor, c: torch.Tensor = c) -> torch.Tensor:
+            return (c.conj() * m).real.sum()
+
+        loss(parameter).backward()
+        g = parameter.grad
+        StiefelStep([parameter], lr=1e-4, reproject_every=None).step()
+        ours += float(loss(parameter.detach())) < float(loss(w))
+        a = g.mH @ w - w.mH @ g
+        eye = torch.eye(4, dtype=w.dtype)
+        moved = torch.linalg.solve(eye + 0.5e-4 * a, eye - 0.5e-4 * a) @ w
+        printed += float(loss(moved)) < float(loss(w))
+    assert ours == 500
+    assert printed < 400
+
+
+def test_reprojection_stops_the_drift() -> None:
+    errors = {}
+    for every in (None, 10):
+        torch.manual_seed(0)
+        module = nn.Module()
+        Stiefel(30).install(module, "w", dtype=torch.float32)
+        optimiser = StiefelStep(module.parameters(), lr=0.01, alpha=0.9, reproject_every=every)
+        target = torch.randn(30, 30)
+        for _ in range(200):
+            optimiser.zero_grad()
+            (module.w - target).square().sum().backward()
+            optimiser.step()
+        errors[every] = orthogonality_error(module.w.detach())
+    assert errors[10] < 0.5 * errors[None] < 1e-4
+
+
+def test_penalties() -> None:
+    """delta sum (1 - gamma)^2 + tau/2 |T|^2, and the decay touches T only."""
+    layer = NonNormalRNN(2, 5, gamma_penalty=0.3, decay=0.7, dtype=torch.float64)
+    free = free_parameters(layer.cells[0].parametrizations.weight_hh)
+    with torch.no_grad():
+        for f in free:
+            f.normal_()
+    _, lower, _, gamma = free
+    expected = 0.3 * (1 - gamma).square().sum() + 0.35 * lower.square().sum()
+    assert float((layer.penalty() - expected).detach().abs()) < 1e-12
+    layer.penalty().backward()
+    assert torch.allclose(lower.grad, 0.7 * lower.detach())
+    assert free[2].grad is None or not free[2].grad.any()
+    w = torch.randn(4, 4, dtype=torch.float64)
+    soft = SoftOrthogonal(4, strength=2.0)
+    assert float(soft.penalty(w)) == pytest.approx(2 * float((w.T @ w - torch.eye(4)).square().sum()))
+    spectral = SoftOrthogonal(4, strength=2.0, norm="spectral")
+    assert float(spectral.penalty(w)) == pytest.approx(
+        2 * float(torch.linalg.matrix_norm(w.T @ w - torch.eye(4), 2)) ** 2
+    )
+
+
+def test_block_mask_keeps_the_moduli_and_full_does_not() -> None:
+    """spec/spectral.md 4.13: with t inside a block |lambda|^2 = gamma^2 + gamma t sin(theta)."""
+    torch.manual_seed(3)
+    for mask in ("block", "full"):
+        map = Schur(8, mask)
+        entries, lower, theta, gamma = map.sample_free(None)
+        matrix = map.double_forward(entries, 0.3 * torch.randn_like(lower), theta, gamma)
+        moduli = torch.linalg.eigvals(matrix).abs()
+        assert (float((moduli - 1).abs().max()) < 1e-8) == (mask == "block")
+    small = Schur(2)
+    t, theta = torch.tensor([0.3]).double(), torch.tensor([1.0]).double()
+    inner = small.theta_matrix(t, theta, torch.ones(1).double())
+    assert float(torch.linalg.eigvals(inner).abs().max()) == pytest.approx(1.119, abs=1e-3)

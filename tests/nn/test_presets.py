@@ -1,0 +1,163 @@
+"""The named networks of the spectral family: contract, counts, starts, outputs."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from engram.errors import OptionError
+from engram.maps import StiefelStep, orthogonality_error
+from engram.nn import (
+    EURNN,
+    IRNN,
+    MODELS,
+    RNN,
+    URNN,
+    ExpRNN,
+    FullCapacityURNN,
+    HouseholderRNN,
+    NonNormalRNN,
+    OrthInitRNN,
+    Recurrent,
+    ScoRNN,
+    ScuRNN,
+    SpectralRNN,
+    check_contract,
+    make_model,
+)
+
+
+def awake(*arguments: Any, **options: Any) -> IRNN:
+    """An IRNN away from the kink of ReLU at zero, where its tiny weights put it and finite differences fail."""
+    layer = IRNN(*arguments, **options)
+    with torch.no_grad():
+        for cell in layer.cells:
+            cell.weight_ih.mul_(1000)
+            cell.bias.fill_(0.1)
+    return layer
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_contract(name: str) -> None:
+    assert len(check_contract(awake if name == "irnn" else MODELS[name])) == 9
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_said_in_words(name: str) -> None:
+    layer = MODELS[name]
+    assert layer.cell.equation
+    assert layer.count
+    assert layer.source
+    assert isinstance(make_model(name, 2, 4), layer)
+
+
+def test_unknown_model() -> None:
+    with pytest.raises(OptionError, match=r"unknown model 'exprn': expected one of .*Did you mean 'exprnn'"):
+        make_model("exprn", 2, 4)
+
+
+def count(*modules: nn.Module) -> int:
+    return sum(p.numel() for module in modules for p in module.parameters())
+
+
+COUNTS = [  # spec/spectral.md 6.6: layer, its decoder, and an embedding where there is one
+    (NonNormalRNN, 10, 128, 9, 0, 18_953),
+    (ExpRNN, 10, 176, 9, 0, 18_929),
+    (ExpRNN, 10, 128, 9, 0, 10_697),
+    (NonNormalRNN, 1, 512, 10, 0, 268_298),
+    (ExpRNN, 1, 722, 10, 0, 268_955),
+    (ExpRNN, 1, 512, 10, 0, 136_970),
+    (NonNormalRNN, 200, 1024, 50, 50 * 200, 1_315_650),
+    (partial(RNN, activation="modrelu"), 200, 1024, 50, 50 * 200, 1_316_674),
+]
+
+
+@pytest.mark.parametrize(("make", "inputs", "hidden", "outputs", "embedding", "expected"), COUNTS)
+def test_counts_of_the_papers(
+    make: type[Recurrent], inputs: int, hidden: int, outputs: int, embedding: int, expected: int
+) -> None:
+    assert count(make(inputs, hidden), nn.Linear(hidden, outputs)) + embedding == expected
+
+
+def recurrent_count(layer: Recurrent) -> int:
+    return count(layer.cells[0].parametrizations.weight_hh)
+
+
+def test_counts_of_the_recurrent_matrix() -> None:
+    n, m = 12, 5
+    expected = {
+        ExpRNN(1, n): n * (n - 1) // 2,
+        ScoRNN(1, n): n * (n - 1) // 2,
+        ScuRNN(1, n): n * n + n,
+        URNN(1, n): 7 * n,
+        FullCapacityURNN(1, n): n * n,
+        HouseholderRNN(1, n, reflections=m): m * (2 * n - m + 1) // 2,
+        NonNormalRNN(1, n): n * n,
+        NonNormalRNN(1, 13): 169,
+        SpectralRNN(1, n, reflections=(m, 2)): m * (2 * n - m + 1) // 2 + (2 * n - 1) + n,
+        EURNN(1, n, layers=n): n * n,
+        EURNN(1, n, layers=n, complex=False): n * (n - 1) // 2,
+    }
+    assert [recurrent_count(layer) for layer in expected] == list(expected.values())
+
+
+def test_starts() -> None:
+    assert torch.equal(IRNN(3, 4).weight_hh_l0, torch.eye(4))
+    assert orthogonality_error(OrthInitRNN(3, 20).weight_hh_l0.detach()) < 1e-5
+    assert type(OrthInitRNN(3, 4).weight_hh_l0) is nn.Parameter  # free from the first step on
+    for name in ("urnn", "full-capacity", "eurnn", "scurnn", "exprnn", "scornn", "nnrnn", "householder"):
+        layer: Any = make_model(name, 3, 16)
+        assert orthogonality_error(layer.weight_hh_l0.detach()) < 1e-5
+        assert layer.weight_hh_l0.is_complex() == (name in ("urnn", "full-capacity", "eurnn", "scurnn"))
+    urnn = URNN(3, 4000)
+    assert float(urnn.start_l0.detach().abs().square().sum()) == pytest.approx(1.0, rel=0.1)  # E |h_0|^2 = 1
+    assert not urnn.mod_bias_l0.any()
+    assert torch.equal(EURNN(3, 4).mod_bias_l0, torch.full((4,), -0.01))
+
+
+def test_determinants() -> None:
+    """+1 for expRNN started by a law of A, (-1)^m for m reflections, (-1)^rho for scoRNN."""
+    assert float(torch.det(ExpRNN(1, 6, dtype=torch.float64).weight_hh_l0.detach())) == pytest.approx(1)
+    for m in (1, 2, 3):
+        layer = HouseholderRNN(1, 6, reflections=m, dtype=torch.float64)
+        assert float(torch.det(layer.weight_hh_l0.detach())) == pytest.approx((-1) ** m)
+        layer = ScoRNN(1, 6, rho=m, dtype=torch.float64)
+        assert float(torch.det(layer.weight_hh_l0.detach())) == pytest.approx((-1) ** m)
+
+
+@pytest.mark.parametrize(("output", "features"), [("real", 5), ("complex", 5), ("concat", 10)])
+def test_what_a_complex_layer_shows(output: str, features: int) -> None:
+    layer = ScuRNN(3, 5, 2, output=output)
+    shown, state = layer(torch.randn(7, 2, 3))
+    assert shown.shape == (7, 2, features)
+    assert shown.is_complex() == (output == "complex")
+    assert state.is_complex()
+    last = state[-1]
+    expected = {"real": last.real, "complex": last, "concat": torch.cat([last.real, last.imag], -1)}[output]
+    assert torch.equal(shown[-1], expected)
+
+
+WRONG = [
+    (lambda: HouseholderRNN(3, 4, reflections=5), "reflections must be at most N = 4, got 5"),
+    (lambda: HouseholderRNN(3, 4, reflections=0), "reflections must be at least 1, got 0"),
+    (lambda: EURNN(3, 4, layers=0), "layers must be at least 1, got 0"),
+    (lambda: EURNN(3, 4, layers="fff"), "or 'fft'; got 'fff'"),
+    (lambda: ScoRNN(3, 4, rho=5), "rho must be at most N = 4"),
+    (lambda: ScoRNN(3, 4, rho=-1), "rho must be at least 0, got -1"),
+    (lambda: NonNormalRNN(3, 4, mask="blok"), "unknown mask 'blok'.*Did you mean 'block'"),
+    (lambda: NonNormalRNN(3, 4, decay=-1.0), "decay must not be negative"),
+    (lambda: ExpRNN(3, 4, init="henaf"), "Did you mean 'henaff'"),
+    (lambda: ExpRNN(3, 4, rebase_every=0), "rebase_every must be at least 1"),
+    (lambda: make_model("spectral-margin", 3, 4, margin=1.5), r"margin must be in \[0, 1\]"),
+    (lambda: RNN(3, 4, output="concat"), "output='concat' needs complex weights"),
+    (lambda: URNN(3, 4, output="imag"), "unknown output 'imag'"),
+    (lambda: StiefelStep([torch.zeros(2, 2)], lr=0.0), "lr must be positive"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_wrong_calls(call: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        call()
