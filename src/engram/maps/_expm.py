@@ -34,6 +34,8 @@ def exp_skew(skew: Tensor) -> Tensor:
 
     The gradient is the skew-Hermitian part of the true one: right for every A that stays skew-Hermitian.
     """
+    if skew.dtype in (torch.bfloat16, torch.float16):  # LAPACK has no such numbers
+        return exp_skew(skew.float()).to(skew.dtype)
     if torch.compiler.is_compiling():
         return _exp(skew)[0]  # an operator that torch.compile need not look into
     if torch._C._functorch.peek_interpreter_stack() is not None or skew.is_meta:

@@ -84,7 +84,7 @@ class Map(nn.Module, ABC):
         return self.distance(self.forward(*free).detach())
 
     def contains(self, matrix: Tensor, eps: float | None = None) -> bool:
-        """Whether a matrix keeps the promise to within ``eps`` (1e-4 in float32 and below, 1e-10 in float64)."""
+        """Whether a matrix keeps the promise to within ``eps``; left out, :func:`rounding` of its dtype."""
         eps = rounding(matrix.dtype) if eps is None else eps
         return matrix.shape == (self.size, self.size) and self.distance(matrix) <= eps
 
@@ -138,8 +138,8 @@ class Map(nn.Module, ABC):
 
 
 def rounding(dtype: torch.dtype) -> float:
-    """How far from a promise still counts as keeping it."""
-    return 1e-10 if dtype in (torch.float64, torch.complex128) else 1e-4
+    """How far from a promise still counts as keeping it: 1e-10 in float64, 1e-4 in float32, 0.1 in 8 or 11 bits."""
+    return {8: 1e-10, 4: 1e-4}.get(dtype.to_real().itemsize, 0.1)
 
 
 def _close(a: Tensor, b: Tensor) -> bool:
