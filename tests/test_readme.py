@@ -1,35 +1,47 @@
-"""The README is true: its code runs, its commands and links exist."""
+"""The README and the pages of docs/ are true: their code runs, their commands and links exist."""
 
 import re
 from pathlib import Path
 
 import pytest
 
+from engram.maps import orthogonality_error
+
 ROOT = Path(__file__).parent.parent
-README = ROOT / "README.md"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_code_blocks_run() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) >= 3
-    names: dict[str, object] = {}  # one reader, one session: later blocks use what earlier ones defined
+def run_blocks(page: Path) -> tuple[int, dict[str, object]]:
+    """One reader, one session: later blocks use what earlier ones defined."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
-    linear = names["linear"]
-    assert names["engram"].maps.orthogonality_error(linear.weight.detach()) < 1e-5
+        exec(compile(block, page.name, "exec"), names)
+    return len(blocks), names
 
 
-def test_links_exist() -> None:
-    links = [link for link in re.findall(r"\]\(([^)#]+)\)", README.read_text()) if "://" not in link]
-    assert len(links) >= 4
-    missing = [link for link in links if not (ROOT / link).exists()]
-    if (ROOT / ".git").exists():  # the wheel's copy of the tests has only part of the tree beside it
-        assert not missing
+def test_code_of_the_readme_runs() -> None:
+    count, names = run_blocks(PAGES[0])
+    assert count >= 4
+    assert orthogonality_error(names["linear"].weight.detach()) < 1e-5  # type: ignore[attr-defined]
+
+
+def test_code_of_the_docs_runs() -> None:
+    assert sum(run_blocks(page)[0] for page in PAGES[1:]) >= 2
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="beside the tests of the wheel stands only part of the tree")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_exist(page: Path) -> None:
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()) if "://" not in link]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+    if page.name == "README.md":
+        assert len(links) >= 4
 
 
 @pytest.mark.skipif(not (ROOT / "Makefile").exists(), reason="tests of the wheel run without the Makefile")
 def test_make_targets_exist() -> None:
-    targets = re.findall(r"^make ([a-z-]+)", README.read_text(), re.MULTILINE)
+    targets = re.findall(r"^make ([a-z-]+)", PAGES[0].read_text(), re.MULTILINE)
     assert {"demo", "test"} <= set(targets)
     makefile = (ROOT / "Makefile").read_text()
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from engram.maps import MAPS
+from engram.maps import MAPS, Free
 from engram.nn import MODELS
 
 
@@ -38,18 +38,22 @@ class List:
 
 
 def _models() -> list[dict[str, str]]:
-    return [
-        {
-            "name": name,
-            "class": f"engram.nn.{layer.__name__}",
-            "equation": layer.cell.equation,
-            "recurrent parameters": layer.count,
-            "a step": f"O({layer.apply_cost})",
-            "a build": layer.build_cost if layer.build_cost == "-" else f"O({layer.build_cost})",
-            "source": layer.source,
-        }
-        for name, layer in MODELS.items()
-    ]
+    rows = []
+    for name, layer in MODELS.items():
+        map = layer.matrix or Free
+        own = layer.matrix is not None and layer.matrix is not Free
+        rows.append(
+            {
+                "name": name,
+                "class": f"engram.nn.{layer.__name__}",
+                "equation": layer.cell.equation + (f"; {map.equation.replace('W =', 'W_hh =')}" if own else ""),
+                "recurrent parameters": map.count if layer.cell.gates == 1 else "2N^2 + those of Q",
+                "a step": "O(N^2)",
+                "a build": _order(map.build_cost),
+                "source": layer.source,
+            }
+        )
+    return rows
 
 
 def _maps() -> list[dict[str, str]]:
@@ -59,9 +63,13 @@ def _maps() -> list[dict[str, str]]:
             "equation": map.equation,
             "promise": map.promise,
             "parameters": map.count,
-            "a step": f"O({map.apply_cost})",
-            "a build": map.build_cost if map.build_cost == "-" else f"O({map.build_cost})",
+            "a product": _order(map.apply_cost),
+            "a build": _order(map.build_cost),
             "source": map.source,
         }
         for name, map in MAPS.items()
     ]
+
+
+def _order(cost: str) -> str:
+    return cost if cost == "-" else f"O({cost})"

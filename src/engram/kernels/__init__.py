@@ -6,7 +6,7 @@ Which loop runs is said by :func:`status` and chosen with :func:`use`; memory ke
 
 from engram.kernels._activations import ACTIVATIONS, activate, check_activation_dtype
 from engram.kernels._additive import additive
-from engram.kernels._choice import KERNELS, chosen, status, transformed, use
+from engram.kernels._choice import KERNELS, chosen, status, use
 from engram.kernels._last import additive_last
 from engram.kernels._reference import (
     State,
@@ -35,7 +35,6 @@ __all__ = [
     "replace_rows",
     "scan",
     "status",
-    "transformed",
     "use",
     "without_autocast",
 ]

@@ -7,10 +7,10 @@ from types import ModuleType
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from engram.errors import check_choice
 from engram.kernels import _build, _compiled, _eager
+from engram.maps import transformed
 
 KERNELS = ("auto", "compiled", "eager", "reference")
 
@@ -44,14 +44,6 @@ def chosen() -> str:
 def plain() -> bool:
     """Whether the plain loop must run: on request, and where only torch operations are seen into."""
     return _chosen == "reference" or transformed()
-
-
-def transformed() -> bool:
-    """Whether a torch.func transform or forward-mode differentiation is under way: they take neither torch.library
-    operators nor recomputation."""
-    if torch.compiler.is_compiling():
-        return False
-    return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
 
 
 def loops(states: Tensor) -> ModuleType:

@@ -7,10 +7,11 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.hooks import RemovableHandle
 
-from engram.errors import DTypeError, OptionError
+from engram.errors import ManifoldError, OptionError, ShapeError
 from engram.maps._cayley import cayley_transform
-from engram.maps._map import Map
-from engram.maps._polar import polar
+from engram.maps._map import Map, rounding
+from engram.maps._polar import orthogonality_error, polar
+from engram.maps._stored import Stiefel
 
 
 def free_parameters(parametrization: nn.Module) -> tuple[Tensor, ...]:
@@ -31,15 +32,24 @@ def mapped_weights(model: nn.Module) -> list[tuple[Map, tuple[Tensor, ...]]]:
 
 
 def attach(optimizer: torch.optim.Optimizer, model: nn.Module) -> RemovableHandle:
-    """After every step of this optimiser, let the maps of the model do what they do then.
+    """After every step of this optimiser, let the maps whose parameters it moves do what they do then.
 
     Moves the base of :class:`Exponential` every K steps and projects :class:`Projected`. Returns a handle whose
-    ``remove()`` ends it. A model without such maps is not touched.
+    ``remove()`` ends it. With several optimisers, attach each: a map follows the one that moves it.
     """
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if not held & {id(p) for p in model.parameters()}:
+        raise OptionError("attach(optimizer, model): this optimiser moves no parameter of this model")
+    maps = [(map, free) for map, free in mapped_weights(model) if any(id(f) in held for f in free)]
+    if not isinstance(optimizer, StiefelStep) and any(isinstance(map, Stiefel) for map, _ in maps):
+        raise OptionError(
+            f"a matrix under Stiefel must be moved by engram.maps.StiefelStep; {type(optimizer).__name__} holds it: "
+            "give it to a StiefelStep of its own, or use map='projected' with any optimiser"
+        )
 
     @torch.no_grad()
     def after(*_: Any) -> None:
-        for map, free in mapped_weights(model):
+        for map, free in maps:
             map.after_step(*free)
 
     return optimizer.register_step_post_hook(after)
@@ -71,10 +81,15 @@ class StiefelStep(torch.optim.Optimizer):
         if alpha is not None and not 0 <= alpha < 1:
             raise OptionError(f"alpha must be in [0, 1) or None, got {alpha}")
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "reproject_every": reproject_every})
-        for group in self.param_groups:
-            for w in group["params"]:
-                if w.dim() != 2 or w.shape[0] != w.shape[1]:
-                    raise DTypeError(f"StiefelStep moves square matrices, got a parameter of shape {tuple(w.shape)}")
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        for w in self.param_groups[-1]["params"]:
+            if w.dim() != 2 or w.shape[0] != w.shape[1]:
+                raise ShapeError(f"StiefelStep moves square matrices, got a parameter of shape {tuple(w.shape)}")
+            error = orthogonality_error(w.detach())
+            if not error <= rounding(w.dtype):
+                raise ManifoldError(f"StiefelStep moves orthogonal or unitary matrices; this one is {error:.3g} away")
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engram.maps._transforms import transformed
+
 
 class _Cayley(torch.autograd.Function):
     """W = Q (I + A)^-1 (I - A) = Q (2 B - I) with B = (I + A)^-1: an inverse and a product.
@@ -38,6 +40,6 @@ def cayley_transform(skew: Tensor, base: Tensor | None = None) -> Tensor:
         return cayley_transform(skew.float(), None if base is None else base.float()).to(skew.dtype)
     eye = torch.eye(skew.shape[-1], dtype=skew.dtype, device=skew.device)
     base = eye if base is None else base
-    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
+    if torch.compiler.is_compiling() or transformed():
         return base @ torch.linalg.solve(eye + skew, eye - skew)  # where torch wants to see into it
     return _Cayley.apply(skew, base)[0]

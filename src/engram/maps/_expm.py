@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engram.maps._transforms import transformed
+
 # The Padé approximant of degree m is exact to rounding up to this norm (Higham 2005, table 2.3; 2008, section 10.3).
 DEGREES = {
     torch.float64: {3: 1.495585217958292e-2, 5: 2.539398330063230e-1, 7: 9.504178996162932e-1, 9: 2.097847961257068},
@@ -38,7 +40,7 @@ def exp_skew(skew: Tensor) -> Tensor:
         return exp_skew(skew.float()).to(skew.dtype)
     if torch.compiler.is_compiling():
         return _exp(skew)[0]  # an operator that torch.compile need not look into
-    if torch._C._functorch.peek_interpreter_stack() is not None or skew.is_meta:
+    if transformed() or skew.is_meta:
         return torch.linalg.matrix_exp(skew)  # torch.func sees into torch's own operators only; meta has no numbers
     return _Exp.apply(skew)
 

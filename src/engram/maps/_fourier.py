@@ -28,7 +28,7 @@ class Fourier(Solved):
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
-        self.register_buffer("permutation", torch.randperm(size))
+        self.register_buffer("permutation", torch.arange(size))  # drawn by sample
 
     def operate(self, x: Tensor, free: Tensor) -> Tensor:  # type: ignore[override]
         """W x for every row of x ``(..., N)``, in O(N log N) a row."""
@@ -51,7 +51,8 @@ class Fourier(Solved):
         return orthogonality_error(matrix.detach())
 
     def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
-        """Phases uniform in (-pi, pi), parts of v uniform in (-1, 1)."""
+        """Phases uniform in (-pi, pi), parts of v uniform in (-1, 1), a permutation at random."""
+        self.permutation = torch.randperm(self.size, generator=generator)
         draw = torch.rand(7 * self.size, generator=generator, dtype=torch.float64) * 2 - 1
         draw[: 3 * self.size] *= math.pi
         return (draw,)

@@ -15,6 +15,7 @@ class Free(Map):
     equation = "W = X"
     count = "N^2"
     build_cost = "-"
+    takes_half = True
     source = "torch.nn.RNN"
 
     def forward(self, free: Tensor) -> Tensor:  # type: ignore[override]

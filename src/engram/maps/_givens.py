@@ -44,11 +44,14 @@ class Givens(Solved):
         complex: unitary rather than orthogonal.
     """
 
-    promise = "orthogonal (unitary if complex), a product of Givens rotations"
+    promise = "orthogonal with determinant 1 (unitary if complex), a product of Givens rotations"
     equation = "W = D F_L ... F_1, F_l a layer of rotations of pairs"
     count = "about LN/2 real, LN + N complex"
     apply_cost, build_cost = "LN", "L N^2"
     source = "Jing et al. 2017 (EURNN)"
+    partner: Tensor
+    slot: Tensor
+    side: Tensor
 
     def __init__(self, size: int, layers: int | str | None = None, complex: bool = False) -> None:
         super().__init__(size)
@@ -76,10 +79,6 @@ class Givens(Solved):
         self.register_buffer("partner", partner, persistent=False)
         self.register_buffer("slot", slot, persistent=False)
         self.register_buffer("side", side, persistent=False)
-
-    partner: Tensor
-    slot: Tensor
-    side: Tensor
 
     @property
     def free_count(self) -> int:
@@ -112,11 +111,8 @@ class Givens(Solved):
             return super().free(matrix)
         rotations, d = decompose(matrix)
         wall = brick_wall(rotations, self.size, self.size)
-        if wall is None or (not self.complex and math.prod(x.real for x in d) < 0):
-            raise ManifoldError(
-                f"a matrix under {self!r} must have determinant +1, this one has -1: a product of rotations has no "
-                "reflection in it. Flip the sign of one row, or use complex=True"
-            )
+        if wall is None:
+            raise ManifoldError(f"this matrix does not fit into {self.layers} layers of rotations")
         theta, phi = wall
         if not self.complex:
             absorb_signs(theta, [x.real for x in d])
@@ -132,7 +128,9 @@ class Givens(Solved):
     def distance(self, matrix: Tensor) -> float:
         if matrix.is_complex() != self.complex:
             raise DTypeError(f"Givens(complex={self.complex}) got a matrix of {matrix.dtype}. Set complex to match")
-        return orthogonality_error(matrix.detach())
+        error = orthogonality_error(matrix.detach())
+        turned_over = not self.complex and math.isfinite(error) and float(torch.linalg.det(matrix.detach())) < 0
+        return max(error, 2.0) if turned_over else error  # rotations have determinant one
 
     def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         """All angles uniform in (-pi, pi)."""

@@ -1,5 +1,6 @@
 """The protocol of a map, on top of ``torch.nn.utils.parametrize``."""
 
+import copy
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -8,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from engram.errors import DTypeError, ManifoldError, ShapeError, check_size
+
+HALF = (torch.bfloat16, torch.float16)
 
 Free = Tensor | tuple[Tensor, ...]
 """The free parameters of a map: one real tensor, or several."""
@@ -37,11 +40,13 @@ class Map(nn.Module, ABC):
     build_cost: ClassVar[str] = "N^3"
     """The order of building the matrix, once a call."""
     source: ClassVar[str]
+    takes_half: ClassVar[bool] = False
+    """Whether it can be built in bfloat16 and float16."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = check_size("size of a map", size)
-        self._drawn: tuple[Tensor, ...] | None = None
+        self._drawn: tuple[Map, tuple[Tensor, ...], Tensor] | None = None  # what `sample` last drew, and as what
 
     @abstractmethod
     def forward(self, *free: Tensor) -> Tensor:
@@ -68,9 +73,12 @@ class Map(nn.Module, ABC):
     ) -> Tensor:
         """A random matrix ``(N, N)`` that keeps the promise. A real ``dtype`` gives the precision of a complex map."""
         kind = dtype or torch.get_default_dtype()
-        self._drawn = self.sample_free(generator, kind.is_complex)
-        matrix = self.double_forward(*self._drawn).detach()
-        return matrix.to(device=device, dtype=kind.to_complex() if matrix.is_complex() else kind)
+        twin = copy.deepcopy(self)  # drawing may move a base point or a permutation: not this map's own
+        free = twin.sample_free(generator, kind.is_complex)
+        matrix = twin.double_forward(*free).detach()
+        matrix = matrix.to(device=device, dtype=kind.to_complex() if matrix.is_complex() else kind)
+        self._drawn = twin, free, matrix.clone()
+        return matrix
 
     def double_forward(self, *free: Tensor) -> Tensor:
         """The matrix in double precision, whatever that of the map's buffers."""
@@ -86,7 +94,12 @@ class Map(nn.Module, ABC):
     def contains(self, matrix: Tensor, eps: float | None = None) -> bool:
         """Whether a matrix keeps the promise to within ``eps``; left out, :func:`rounding` of its dtype."""
         eps = rounding(matrix.dtype) if eps is None else eps
-        return matrix.shape == (self.size, self.size) and self.distance(matrix) <= eps
+        if matrix.shape != (self.size, self.size):
+            return False
+        try:
+            return self.distance(matrix) <= eps
+        except DTypeError:  # a complex matrix for a real map, or the other way round
+            return False
 
     def right_inverse(self, matrix: Tensor) -> Free:
         """Free parameters for a matrix that is assigned: ``layer.weight = matrix``. Refused outside the promise."""
@@ -94,15 +107,24 @@ class Map(nn.Module, ABC):
             raise ShapeError(
                 f"{type(self).__name__} is a map to {self.size} x {self.size} matrices, got {tuple(matrix.shape)}"
             )
-        if not self.contains(matrix):
-            raise ManifoldError(
-                f"a matrix under {type(self).__name__} must be {self.promise}; the one assigned is "
-                f"{self.distance(matrix):.3g} away from that. Assign map.sample(), or project it first"
-            )
+        if matrix.dtype in HALF and not self.takes_half:
+            raise DTypeError(f"{type(self).__name__} is built in float32 or float64, got {matrix.dtype}")
         matrix = matrix.detach()
         drawn, self._drawn = self._drawn, None
-        remembered = drawn is not None and _close(self.double_forward(*drawn), matrix)
-        found = drawn if remembered and drawn is not None else self.free(matrix)
+        if drawn is not None and drawn[2].dtype == matrix.dtype and torch.equal(drawn[2].to(matrix.device), matrix):
+            twin: Map = drawn[0]
+            found: Free = drawn[1]
+            for mine, theirs in zip(self.modules(), twin.modules(), strict=True):
+                mine._buffers.update(theirs._buffers)
+        else:
+            wide = matrix.float() if matrix.dtype in HALF else matrix
+            distance = self.distance(wide)
+            if not distance <= rounding(matrix.dtype):
+                raise ManifoldError(
+                    f"a matrix under {type(self).__name__} must be {self.promise}; the one assigned is "
+                    f"{distance:.3g} away from that. Assign map.sample(), or project it first"
+                )
+            found = self.free(wide)
 
         def cast(tensor: Tensor) -> Tensor:
             """In the precision and on the device of the matrix."""
@@ -111,7 +133,7 @@ class Map(nn.Module, ABC):
             return tensor.to(matrix.device, tensor.dtype if whole else kind)
 
         self._apply(cast)
-        free = tuple(map(cast, (found,) if isinstance(found, Tensor) else found))
+        free = tuple(cast(f) for f in ((found,) if isinstance(found, Tensor) else found))
         # One tensor where torch lets it be one: it may not change the dtype.
         return free[0] if len(free) == 1 and free[0].dtype == matrix.dtype else free
 
@@ -133,6 +155,9 @@ class Map(nn.Module, ABC):
             module.register_parameter(name, nn.Parameter(self.sample(**like)))
         parametrize.register_parametrization(module, name, self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_drawn": None}
+
     def extra_repr(self) -> str:
         return str(self.size)
 
@@ -140,10 +165,6 @@ class Map(nn.Module, ABC):
 def rounding(dtype: torch.dtype) -> float:
     """How far from a promise still counts as keeping it: 1e-10 in float64, 1e-4 in float32, 0.1 in 8 or 11 bits."""
     return {8: 1e-10, 4: 1e-4}.get(dtype.to_real().itemsize, 0.1)
-
-
-def _close(a: Tensor, b: Tensor) -> bool:
-    return bool(((a.to(b.device, b.dtype) - b).abs() <= 1e-6).all())
 
 
 def require_real(map: Map, matrix: Tensor) -> None:

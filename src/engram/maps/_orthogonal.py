@@ -35,7 +35,9 @@ class Orthogonal(Map):
 
     promise = "orthogonal (W^* W = I)"
     count = "N(N-1)/2 real, N^2 complex"
+    takes_half = True
     base: Tensor
+    steps: Tensor
 
     def __init__(
         self, size: int, *, init: str = "haar", rebase_every: int | None = None, complex: bool = False
@@ -44,8 +46,8 @@ class Orthogonal(Map):
         self.init = check_law(init)
         self.rebase_every = None if rebase_every is None else check_size("rebase_every", rebase_every)
         self.complex = complex
-        self.steps = 0
         self.register_buffer("base", torch.eye(size))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))  # saved, so that a resumed run goes on alike
 
     @abstractmethod
     def retract(self, skew: Tensor, base: Tensor | None = None) -> Tensor:
@@ -66,10 +68,10 @@ class Orthogonal(Map):
     def after_step(self, entries: Tensor) -> None:  # type: ignore[override]
         """Every K steps: Q <- Q f(A), A <- 0."""
         self.steps += 1
-        if self.rebase_every and self.steps % self.rebase_every == 0:
+        if self.rebase_every and int(self.steps) % self.rebase_every == 0:
             self.base.copy_(self.forward(entries))
             entries.zero_()
-            if self.steps % (self.rebase_every * REPROJECT) == 0:
+            if int(self.steps) % (self.rebase_every * REPROJECT) == 0:
                 self.base.copy_(polar(self.base))
 
     def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
@@ -84,11 +86,13 @@ class Orthogonal(Map):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """A matrix of the law ``init``: uniform on the group, or f(A) of a law of A (:mod:`engram.maps`)."""
+        """A matrix of the law ``init``: uniform on SO(N) or U(N), or f(A) of a law of A (:mod:`engram.maps`)."""
         kind = dtype or torch.get_default_dtype()
         complex = self.complex or kind.is_complex
         if self.init == "haar":
             matrix = haar(self.size, generator, complex)
+            if not complex and float(torch.linalg.det(matrix)) < 0:
+                matrix[:, 0] *= -1  # into SO(N), which exp and Cayley move in
         else:
             matrix = self.retract(skew(SKEW_LAWS[self.init](self.size, generator), self.size))
         return matrix.to(device=device, dtype=kind.to_complex() if complex else kind)

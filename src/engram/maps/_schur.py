@@ -27,6 +27,7 @@ class Schur(Map):
             is only a soft handle on the spectrum. ``block``: those floor(N/2) entries of T stay zero, and the
             eigenvalues are exactly gamma_i e^{+-i theta_i}.
         init: the law of P: haar, henaff, cayley or identity.
+        rebase_every: moves the base of P every so many steps (see :class:`Orthogonal`).
         gamma: None trains them; a number clamps them to it.
         gamma_penalty: delta of the penalty delta sum (1 - gamma_i)^2.
         decay: tau of the penalty tau/2 |T|^2, a weight decay on T alone.
@@ -46,17 +47,20 @@ class Schur(Map):
         mask: str = "full",
         *,
         init: str = "henaff",
+        rebase_every: int | None = None,
         gamma: float | None = None,
         gamma_penalty: float = 0.0,
         decay: float = 0.0,
     ) -> None:
         super().__init__(size)
         self.mask = check_choice("mask", mask, ("full", "block"))
+        if gamma is not None and not 0 < gamma < math.inf:
+            raise OptionError(f"gamma must be positive, the modulus of every eigenvalue; got {gamma}")
         for name, value in (("gamma_penalty", gamma_penalty), ("decay", decay)):
             if not value >= 0:
                 raise OptionError(f"{name} must not be negative, got {value}")
         self.gamma, self.gamma_penalty, self.decay = gamma, gamma_penalty, decay
-        self.basis = Exponential(size, init=init)
+        self.basis = Exponential(size, init=init, rebase_every=rebase_every)
         rows, columns = torch.tril_indices(size, size, -1)
         if mask == "block":
             outside = rows // 2 != columns // 2
@@ -88,7 +92,7 @@ class Schur(Map):
         self.basis.after_step(entries)
 
     def free(self, matrix: Tensor) -> tuple[Tensor, ...]:
-        p, form = _lower_schur(matrix)
+        p, form = _lower_schur(matrix, self.mask == "block")
         n, half = self.size, self.size // 2
         first = torch.arange(0, n - 1, 2)
         a, b = form[first, first], form[first, first + 1]
@@ -107,17 +111,13 @@ class Schur(Map):
         return found if isinstance(found, Tensor) else found[0]
 
     def distance(self, matrix: Tensor) -> float:
-        """Zero for mask ``full``; else how far the 2 x 2 blocks are from scaled rotations; and from a clamped gamma.
-
-        The blocks are those of the Schur form in LAPACK's order, so a matrix of the form in another order is told to
-        be further away than it is.
-        """
+        """Zero for mask ``full``; else how far the 2 x 2 blocks are from scaled rotations; and from a clamped gamma."""
         require_real(self, matrix)
         if not bool(torch.isfinite(matrix).all()):
             return math.inf
         if self.mask == "full" and self.gamma is None:
             return 0.0
-        form = _lower_schur(matrix)[1]
+        form = _lower_schur(matrix, self.mask == "block")[1]
         first = torch.arange(0, self.size - 1, 2)
         inside = (form[first + 1, first] + form[first, first + 1]).abs()
         worst = float(inside.max()) if self.mask == "block" and len(inside) else 0.0
@@ -128,14 +128,15 @@ class Schur(Map):
         return worst
 
     def error(self, *free: Tensor) -> float:
-        """Of the basis; and for mask ``block`` of the moduli of the eigenvalues, which should be gamma."""
-        p = self.basis(free[0]).detach()
-        worst = orthogonality_error(p)
+        """Of the basis; and for mask ``block`` of the moduli of the eigenvalues of V, which should be gamma."""
+        worst = orthogonality_error(self.basis(free[0]).detach())
         if self.mask == "block":
-            inner = self.theta_matrix(*(f.detach().double() for f in free[1:]))
-            gamma = free[3].detach() if self.gamma is None else p.new_full((self.size - self.size // 2,), self.gamma)
+            gamma = (
+                free[3].detach() if self.gamma is None else free[2].new_full((self.size - self.size // 2,), self.gamma)
+            )
             expected = gamma.double().abs().repeat_interleave(2)[: self.size].sort().values
-            worst = max(worst, float((torch.linalg.eigvals(inner).abs().sort().values - expected).abs().max()))
+            v = self.double_forward(*(f.detach().double() for f in free))
+            worst = max(worst, float((torch.linalg.eigvals(v).abs().sort().values - expected).abs().max()))
         return worst
 
     def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
@@ -150,17 +151,55 @@ class Schur(Map):
         return f"{self.size}, mask={self.mask!r}, gamma_penalty={self.gamma_penalty}, decay={self.decay}{clamped}"
 
 
-def _lower_schur(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """V = P F P^T, F lower triangular but for 2 x 2 blocks [[a, b], [c, a]] on the diagonal, in double precision."""
-    upper, p = schur(matrix.detach().cpu().double().mT.numpy(), output="real", sort=lambda re, im: im != 0)[:2]
-    form, p = torch.from_numpy(upper).mT.clone(), torch.from_numpy(p).clone()
-    for i in range(0, len(form) - 1, 2):  # turn each block until its diagonal entries agree
-        angle = 0.5 * math.atan2(-float(form[i, i] - form[i + 1, i + 1]), float(form[i, i + 1] + form[i + 1, i]))
+def _lower_schur(matrix: Tensor, rotations: bool) -> tuple[Tensor, Tensor]:
+    """V = P F P^T, F lower triangular but for 2 x 2 blocks [[a, b], [c, a]] on the diagonal, in double precision.
+
+    With ``rotations`` the order of the blocks is sought in which they are rotations (c = -b), if there is one.
+    """
+    v = matrix.detach().cpu().double()
+    p = torch.from_numpy(schur(v.mT.numpy(), output="real", sort=lambda re, im: im != 0)[1]).clone()
+    p = _equal_diagonals(v, p)
+    if rotations and _skewness(v, p) > 1e-12:
+        deflated = _equal_diagonals(v, _deflate(v))
+        p = min((p, deflated), key=lambda basis: _skewness(v, basis))
+    return p, p.mT @ v @ p
+
+
+def _equal_diagonals(v: Tensor, p: Tensor) -> Tensor:
+    """Turn the two columns of each block until its diagonal entries agree."""
+    p = p.clone()
+    for i in range(0, len(v) - 1, 2):
+        block = p[:, i : i + 2].mT @ v @ p[:, i : i + 2]
+        angle = 0.5 * math.atan2(-float(block[0, 0] - block[1, 1]), float(block[0, 1] + block[1, 0]))
         c, s = math.cos(angle), math.sin(angle)
-        turn = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
-        block = slice(i, i + 2)
-        form[block] = turn.mT @ form[block]
-        form[:, block] = form[:, block] @ turn
-        p[:, block] = p[:, block] @ turn
-        form[i, i] = form[i + 1, i + 1] = (form[i, i] + form[i + 1, i + 1]) / 2
-    return p, form
+        p[:, i : i + 2] = p[:, i : i + 2] @ torch.tensor([[c, -s], [s, c]], dtype=p.dtype)
+    return p
+
+
+def _skewness(v: Tensor, p: Tensor) -> float:
+    """How far the blocks are from rotations, and F from lower triangular."""
+    form = p.mT @ v @ p
+    first = torch.arange(0, len(v) - 1, 2)
+    above = form.triu(1)
+    above[first, first + 1] = 0
+    inside = (form[first + 1, first] + form[first, first + 1]).abs()
+    return float(torch.cat([inside, above.abs().flatten()]).max())
+
+
+def _deflate(v: Tensor) -> Tensor:
+    """P from its last columns on: they span an invariant plane on which V turns, so an eigenvector x with x^T x = 0.
+
+    Of the planes at hand the one nearest to that is split off, and the rest compressed to its complement.
+    """
+    rest, done = torch.eye(len(v), dtype=v.dtype), v.new_zeros(len(v), 0)
+    while rest.shape[1] > 1:
+        values, vectors = torch.linalg.eig(rest.mT @ v @ rest)
+        real = rest.shape[1] % 2 == 1  # the single block of an odd N stands last
+        fit = values.imag.abs() if real else (vectors * vectors).sum(0).abs()
+        x = vectors[:, fit.argmin()]
+        plane = x.real[:, None] if real else torch.stack([x.real, x.imag], 1)
+        q = torch.linalg.qr(plane, mode="complete").Q
+        width = plane.shape[1]
+        done = torch.cat([rest @ q[:, :width], done], 1)
+        rest = rest @ q[:, width:]
+    return torch.cat([rest, done], 1)

@@ -9,6 +9,7 @@ from engram.errors import ManifoldError
 from engram.maps._map import Free, Map
 
 TRIES, ITERATIONS = 8, 200
+LARGEST = 16
 
 
 class Solved(Map):
@@ -20,6 +21,11 @@ class Solved(Map):
     """
 
     def free(self, matrix: Tensor) -> Free:
+        if self.size > LARGEST:
+            raise ManifoldError(
+                f"{type(self).__name__}({self.size}) has no formula for its inverse, and a search is only tried up to "
+                f"N = {LARGEST}. Assign what the map itself drew with sample(), or load a state_dict"
+            )
         target = matrix.detach().cpu().to(torch.complex128 if matrix.is_complex() else torch.float64)
         enough = 50 * self.size * torch.finfo(matrix.dtype).eps
         generator = torch.Generator().manual_seed(0)

@@ -49,6 +49,7 @@ class Projected(Map):
     promise = "orthogonal (unitary if complex), restored after each step"
     equation = "W = X, X <- U V^* of its SVD after each step"
     count = "N^2"
+    takes_half = True
     apply_cost, build_cost = "N^2", "N^3 a step"
     source = "projection by SVD"
 

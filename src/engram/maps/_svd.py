@@ -21,6 +21,7 @@ class SpectralMargin(Map):
         size: N.
         margin: m, from 0 to 1.
         init: the law of U and V: haar, henaff, cayley or identity.
+        rebase_every: moves their base points every so many steps.
     """
 
     promise = "of singular values within the margin of 1"
@@ -29,13 +30,16 @@ class SpectralMargin(Map):
     apply_cost, build_cost = "N^2", "N^3"
     source = "Vorontsov et al. 2017"
 
-    def __init__(self, size: int, margin: float = 0.1, *, init: str = "haar") -> None:
+    def __init__(self, size: int, margin: float = 0.1, *, init: str = "haar", rebase_every: int | None = None) -> None:
         super().__init__(size)
         if not 0 <= margin <= 1:
             raise OptionError(f"margin must be in [0, 1], how far singular values may be from one; got {margin}")
         self.margin = margin
-        self.left: Map = Exponential(size, init=init)
-        self.right: Map = Exponential(size, init=init)
+        self.left, self.right = self._sides(init, rebase_every)
+
+    def _sides(self, init: str, rebase_every: int | None) -> tuple[Map, Map]:
+        left, right = (Exponential(self.size, init=init, rebase_every=rebase_every) for _ in range(2))
+        return left, right
 
     def singular_values(self, p: Tensor) -> Tensor:
         """s, from p."""
@@ -88,8 +92,14 @@ class SpectralReflections(SpectralMargin):
     def __init__(
         self, size: int, margin: float = 0.1, reflections: tuple[int | None, int | None] = (None, None)
     ) -> None:
+        if not isinstance(reflections, tuple | list) or len(reflections) != 2:
+            raise OptionError(f"reflections must be two numbers, (m1, m2) of U and V; got {reflections!r}")
+        self._reflections = tuple(reflections)
         super().__init__(size, margin)
-        self.left, self.right = (Householder(size, m) for m in reflections)
+
+    def _sides(self, init: str, rebase_every: int | None) -> tuple[Map, Map]:
+        left, right = (Householder(self.size, m) for m in self._reflections)
+        return left, right
 
     def operate(self, x: Tensor, left: Tensor, right: Tensor, p: Tensor) -> Tensor:  # type: ignore[override]
         """W x for every row of x ``(..., N)``."""

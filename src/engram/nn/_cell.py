@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
-from engram.errors import OptionError, check_choice, check_size
+from engram.errors import DTypeError, OptionError, check_choice, check_size
 from engram.kernels import scan
 from engram.maps import Free, MapLike, make_map, mapped_weights
 from engram.nn._parametrized import reduce_parametrized, with_built_weights
@@ -85,6 +85,11 @@ class Cell(nn.Module, ABC):
         self.reset_parameters()
         if type(made) is not Free:
             made.install(self, "weight_hh", device=device, dtype=dtype)
+            if self.weight_hh.is_complex() != self.weight_ih.is_complex():
+                raise DTypeError(
+                    f"{made!r} gives {self.weight_hh.dtype} matrices, this layer has {self.weight_ih.dtype} weights. "
+                    "Use dtype=torch.complex64 for a complex map, a real dtype for a real one"
+                )
 
     def _fields(self) -> tuple[str, ...]:
         return ("h",) if self.State is None else tuple(self.State._fields)
@@ -93,12 +98,31 @@ class Cell(nn.Module, ABC):
     def reset_parameters(self) -> None:
         """Draw the weights anew: U(-1/sqrt(H), 1/sqrt(H)); a trained initial state starts at zero."""
         bound = 1 / math.sqrt(self.hidden_size)
-        for weight in (self.weight_ih, self.weight_hh, self.bias):
-            if weight is not None:
+        for name in ("weight_ih", "weight_hh", "bias"):
+            weight = self._parameters.get(name)
+            if weight is not None:  # a weight under a map is drawn by the map, below
                 real = torch.view_as_real(weight) if weight.is_complex() else weight
                 real.uniform_(-bound, bound)
         if self.start is not None:
             self.start.zero_()
+        if parametrize.is_parametrized(self):
+            for name, (map, free) in zip(self.parametrizations, mapped_weights(self), strict=True):  # type: ignore[arg-type]
+                setattr(self, name, map.sample(device=free[0].device, dtype=getattr(self, name).dtype))
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """``.double()`` and ``.to(torch.float64)`` set the precision of a complex cell, which stays complex."""
+        weight = self.weight_ih
+        asked = fn(weight.real[:0, :0].contiguous()).dtype if weight.is_complex() else None
+        if asked is None or asked == weight.real.dtype:
+            return super()._apply(fn, recurse)
+
+        def keep(tensor: Tensor) -> Tensor:
+            if not tensor.is_complex():
+                moved = fn(tensor)
+                return moved.real if moved.is_complex() else moved
+            return tensor.to(fn(tensor.real[..., :0].contiguous()).device, asked.to_complex())
+
+        return super()._apply(keep, recurse)
 
     @property
     def output_size(self) -> int:

@@ -17,7 +17,7 @@ def explicit_copy(
     delay: int,
     length: int = 10,
     *,
-    layout: str = "at",
+    layout: str = "after",
     activation: str = "identity",
     generator: torch.Generator | None = None,
 ) -> tuple[HenaffRNN, nn.Linear]:

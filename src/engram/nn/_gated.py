@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import check_choice
-from engram.kernels import ACTIVATIONS, activate, additive
+from engram.kernels import ACTIVATIONS, activate, additive, check_activation_dtype
 from engram.maps import Givens, MapLike, make_map
 from engram.nn._cell import Cell
 from engram.nn._recurrent import Recurrent
@@ -65,8 +65,6 @@ class GORU(Recurrent):
     """
 
     cell = GORUCell
-    count = "3NH_in + 2N^2 + 4N + Q"
-    apply_cost, build_cost = "N^2", "-"
     source = "Jing et al. 2019 (GORU)"
 
 
@@ -77,6 +75,7 @@ class HenaffCell(Cell):
 
     def __init__(self, input_size: int, hidden_size: int, *, activation: str = "relu", **options: Any) -> None:
         check_choice("activation", activation, [name for name in ACTIVATIONS if name != "modrelu"])
+        check_activation_dtype(activation, options.get("dtype") or torch.get_default_dtype())
         super().__init__(input_size, hidden_size, **options)
         self.activation = activation
 
@@ -98,11 +97,9 @@ class HenaffRNN(Recurrent):
     .. math:: h_t = \phi(W_{ih} x_t + b) + W_{hh} h_{t-1}
 
     With a rotation matrix of the right period it solves the copying problem, and with the identity the adding
-    problem, by weights written down rather than trained (:mod:`engram.nn` ``explicit_copy``, ``explicit_adding``).
+    problem, by weights written down rather than trained (:func:`explicit_copy`, :func:`explicit_adding`).
     Source: Henaff et al. 2016, spec/spectral.md 4.16.
     """
 
     cell = HenaffCell
-    count = "N^2 or that of the map"
-    apply_cost, build_cost = "N^2", "-"
     source = "Henaff et al. 2016"

@@ -6,7 +6,8 @@ so that torch's own ``remove_parametrizations`` on a copy takes the weight away 
 
 from typing import Any, TypeVar, cast
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
@@ -38,6 +39,15 @@ def with_built_weights(module: AnyModule) -> AnyModule:
     view.__dict__.update({name: getattr(module, name) for name in _parametrizations(module)})
     view.__dict__["_modules"] = _other_modules(module)
     return cast(AnyModule, view)
+
+
+def assign(module: nn.Module, name: str, value: Tensor) -> None:
+    """Give a weight a value: through its map, which may refuse it, or in place if it is a plain parameter."""
+    if parametrize.is_parametrized(module, name):
+        setattr(module, name, value)
+    else:
+        with torch.no_grad():
+            getattr(module, name).copy_(value)
 
 
 def bake(module: nn.Module) -> None:

@@ -1,6 +1,7 @@
 """Depth, direction, dropout, packing, unbatched input and state passing, written once for every recurrence."""
 
 import copy
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
@@ -11,14 +12,25 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.rnn import PackedSequence
 
-from engram.errors import check_size
-from engram.kernels import State, map_state, transformed, without_autocast
+from engram.errors import check_size, unknown
+from engram.kernels import State, map_state, without_autocast
+from engram.maps import Map, transformed
 from engram.nn._cell import Cell
 from engram.nn._inputs import Rows, check_dropout, check_dtype, check_finite, check_state, rows_of
 from engram.nn._parametrized import bake
 from engram.nn._segments import run_in_segments
 
 _TORCH_NAME = re.compile(r"(\w+)_l(\d+)(_reverse)?")
+
+
+def _options(cell: type[Cell]) -> set[str]:
+    """The names of all keyword arguments that a cell takes, its base classes' included."""
+    names: set[str] = set()
+    for kind in cell.__mro__:
+        if issubclass(kind, Cell) and "__init__" in vars(kind):
+            parameters = inspect.signature(kind.__init__).parameters.values()
+            names |= {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return names - {"bias", "device", "dtype"}
 
 
 class Recurrent(nn.Module):
@@ -54,12 +66,8 @@ class Recurrent(nn.Module):
     """
 
     cell: ClassVar[type[Cell]]
-    count: ClassVar[str] = "N^2"
-    """The number of recurrent parameters, as a formula in N, the hidden units."""
-    apply_cost: ClassVar[str] = "N^2"
-    """The order of a step, for one sequence."""
-    build_cost: ClassVar[str] = "-"
-    """The order of building the matrix, once a call."""
+    matrix: ClassVar[type[Map] | None] = None
+    """The map of the recurrent matrix, if the layer stands for one."""
     source: ClassVar[str] = ""
     cells: Any  # an nn.ModuleList: one cell a layer and direction, forward before backward
 
@@ -90,12 +98,27 @@ class Recurrent(nn.Module):
         self.output_all_layers, self.return_sequence = output_all_layers, return_sequence
         self.checkpoint_every = None if checkpoint_every is None else check_size("checkpoint_every", checkpoint_every)
         self.check_finite = check_finite
+        known = _options(self.cell)
+        for name in options:
+            if name not in known:
+                raise unknown(f"option of {type(self).__name__}", name, known)
         self.cells = nn.ModuleList()
         features = input_size
         for _ in range(num_layers):
             for _ in range(self.directions):
                 self.cells.append(self.cell(features, hidden_size, bias=bias, device=device, dtype=dtype, **options))
             features = self.cells[-1].output_size * self.directions
+        for cell in self.cells:
+            self._begin(cell)
+
+    def _begin(self, cell: Any) -> None:
+        """The start of a cell's weights, where it is not the cell's own; for subclasses."""
+
+    def reset_parameters(self) -> None:
+        """Draw all weights anew, as at the start."""
+        for cell in self.cells:
+            cell.reset_parameters()
+            self._begin(cell)
 
     @property
     def directions(self) -> int:
@@ -122,7 +145,7 @@ class Recurrent(nn.Module):
         finals: list[State] = []
         for layer in range(self.num_layers):
             if layer and self.dropout:
-                data = F.dropout(data, self.dropout, self.training)
+                data = data * F.dropout(torch.ones_like(data.real), self.dropout, self.training)  # a real mask
             data = check_dtype(data, self.cells[layer * self.directions].weight_ih)  # real output, complex weights
             keep = self.return_sequence or self.output_all_layers or layer < self.num_layers - 1
             outputs = []
@@ -162,7 +185,8 @@ class Recurrent(nn.Module):
         match = _TORCH_NAME.fullmatch(name)
         if match and "cells" in self._modules:
             for suffix, cell in self.named_cells():
-                if name == match[1] + suffix and hasattr(cell, match[1]):
+                weights = {*cell._parameters, *getattr(cell, "parametrizations", ())}
+                if name == match[1] + suffix and match[1] in weights:
                     return cell, match[1]
         return None
 

@@ -9,6 +9,7 @@ from engram.errors import DTypeError, OptionError, check_choice
 from engram.kernels import ACTIVATIONS, activate, additive, additive_last, check_activation_dtype
 from engram.maps import MapLike
 from engram.nn._cell import Cell
+from engram.nn._parametrized import assign
 from engram.nn._recurrent import Recurrent
 
 PLACES = ("depth", "recurrence")
@@ -39,16 +40,24 @@ class RNNCell(Cell):
         check_choice("activation", activation, ACTIVATIONS)
         check_choice("activation_in", activation_in, PLACES)
         kind = dtype or torch.get_default_dtype()
-        shown = check_choice("output", output or ("complex" if kind.is_complex else "real"), OUTPUTS)
-        if shown != "real" and not kind.is_complex:
+        if output is not None and check_choice("output", output, OUTPUTS) != "real" and not kind.is_complex:
             raise OptionError(f"output={output!r} needs complex weights, and this layer has {kind}: use output='real'")
         check_activation_dtype(activation, dtype or torch.get_default_dtype())
         super().__init__(input_size, hidden_size, dtype=dtype, device=device, **options)
-        self.activation, self.activation_in, self.output_as = activation, activation_in, shown
-        mod_bias = (
-            torch.empty_like(self.weight_ih[:, 0].real).uniform_(-0.01, 0.01) if activation == "modrelu" else None
-        )
-        self.register_parameter("mod_bias", None if mod_bias is None else nn.Parameter(mod_bias))
+        self.activation, self.activation_in, self.output_as = activation, activation_in, output
+        bias = torch.empty_like(self.weight_ih[:, 0].real) if activation == "modrelu" else None
+        self.register_parameter("mod_bias", None if bias is None else nn.Parameter(bias))
+        self._reset_mod_bias()
+
+    @torch.no_grad()
+    def _reset_mod_bias(self) -> None:
+        if self.mod_bias is not None:
+            self.mod_bias.uniform_(-0.01, 0.01)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if "mod_bias" in self._parameters:  # not yet when the base class draws the others
+            self._reset_mod_bias()
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """``.to(torch.complex128)`` makes every parameter complex; modReLU's bias stays real."""
@@ -67,7 +76,7 @@ class RNNCell(Cell):
     def output(self, state: Tensor) -> Tensor:
         if self.activation_in == "depth":
             state = activate(self.activation, state, self.mod_bias)
-        if self.output_as == "complex" or not state.is_complex():
+        if self.output_as in (None, "complex") or not state.is_complex():
             return state
         return state.real if self.output_as == "real" else torch.cat([state.real, state.imag], -1)
 
@@ -114,6 +123,7 @@ class RNN(Recurrent):
         hidden_size: H, the number of features of the state.
         num_layers: L, layers on top of each other.
         activation: ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``.
+        nonlinearity: torch's name of ``activation``.
         activation_in: ``recurrence`` or ``depth``.
         map: the promise of the recurrent matrix: a name (``engram list maps``), an :class:`engram.maps.Map`, or a
             function from a size to one.
@@ -140,7 +150,7 @@ class RNN(Recurrent):
     """
 
     cell = RNNCell
-    count, apply_cost, build_cost, source = "N^2 or that of the map", "N^2", "-", "Elman 1990"
+    source = "Elman 1990"
 
     def __init__(
         self,
@@ -149,6 +159,7 @@ class RNN(Recurrent):
         num_layers: int = 1,
         *,
         activation: str = "tanh",
+        nonlinearity: str | None = None,
         activation_in: str = "recurrence",
         map: MapLike = "free",
         initial_state: str = "zero",
@@ -159,7 +170,7 @@ class RNN(Recurrent):
             input_size,
             hidden_size,
             num_layers,
-            activation=activation,
+            activation=nonlinearity or activation,
             activation_in=activation_in,
             map=map,
             initial_state=initial_state,
@@ -187,7 +198,7 @@ class RNN(Recurrent):
         )
         for name, cell in layer.named_cells():
             cell.weight_ih.copy_(getattr(rnn, f"weight_ih{name}"))
-            cell.weight_hh.copy_(getattr(rnn, f"weight_hh{name}"))
+            assign(cell, "weight_hh", getattr(rnn, f"weight_hh{name}").detach())
             if cell.bias is not None:
                 cell.bias.copy_(getattr(rnn, f"bias_ih{name}") + getattr(rnn, f"bias_hh{name}"))
         return layer.train(rnn.training)

@@ -7,11 +7,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from engram.errors import OptionError
 from engram.maps import (
     Exponential,
     Fourier,
+    Free,
     Givens,
     Householder,
+    MapLike,
     ScaledCayley,
     Schur,
     SpectralMargin,
@@ -34,12 +37,27 @@ def _uniform(tensor: Tensor | None, bound: float) -> None:
 
 
 class _Preset(RNN):
-    """An RNN with other options than the usual unless told otherwise."""
+    """An RNN with other options than the usual unless told otherwise, and a map that makes it what it is."""
 
     usual: ClassVar[dict[str, Any]] = {"activation": "modrelu", "bias": False}
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
         super().__init__(input_size, hidden_size, num_layers, **(self.usual | options))
+
+    def _mapped(self, map: MapLike, options: dict[str, Any]) -> dict[str, Any]:
+        """The options with the map of this network, which cannot be another."""
+        if "map" in options:
+            raise OptionError(
+                f"{type(self).__name__} is an RNN under one map and takes no other, got map={options['map']!r}. "
+                "Use engram.nn.RNN(..., map=...)"
+            )
+        return {"map": map, **options}
+
+    @torch.no_grad()
+    def _begin(self, cell: Any) -> None:
+        """Input weights Glorot normal (spec/spectral.md 3.3)."""
+        deviation = math.sqrt(2 / (cell.input_size + cell.hidden_size))
+        cell.weight_ih.normal_(0, deviation)
 
 
 class IRNN(_Preset):
@@ -48,17 +66,18 @@ class IRNN(_Preset):
     Bias 0, input weights Gaussian of deviation 0.001. Source: Le et al. 2015, spec/spectral.md 4.2.
     """
 
-    count, apply_cost, build_cost, source = "N^2", "N^2", "-", "Le et al. 2015 (IRNN)"
+    matrix, source = Free, "Le et al. 2015 (IRNN)"
     usual: ClassVar[dict[str, Any]] = {"activation": "relu"}
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
-        super().__init__(input_size, hidden_size, num_layers, **options)
-        with torch.no_grad():
-            for cell in self.cells:
-                cell.weight_hh.copy_(torch.eye(hidden_size))
-                cell.weight_ih.normal_(0, 0.001)
-                if cell.bias is not None:
-                    cell.bias.zero_()
+        super().__init__(input_size, hidden_size, num_layers, **self._mapped("free", options))
+
+    @torch.no_grad()
+    def _begin(self, cell: Any) -> None:
+        cell.weight_hh.copy_(torch.eye(cell.hidden_size))
+        cell.weight_ih.normal_(0, 0.001)
+        if cell.bias is not None:
+            cell.bias.zero_()
 
 
 class OrthInitRNN(_Preset):
@@ -67,16 +86,20 @@ class OrthInitRNN(_Preset):
     Source: spec/spectral.md 4.3 (RNN-orth); the documented start, which the released code ignores.
     """
 
-    count, apply_cost, build_cost, source = "N^2", "N^2", "-", "RNN-orth (Kerg et al. 2019)"
+    matrix, source = Free, "RNN-orth (Kerg et al. 2019)"
     usual: ClassVar[dict[str, Any]] = {"activation": "modrelu"}
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, *, init: str = "haar", **options: Any
     ) -> None:
-        super().__init__(input_size, hidden_size, num_layers, **options)
-        with torch.no_grad():
-            for cell in self.cells:
-                cell.weight_hh.copy_(Exponential(hidden_size, init=init).sample(dtype=cell.weight_hh.dtype))
+        self.init = init
+        super().__init__(input_size, hidden_size, num_layers, **self._mapped("free", options))
+
+    @torch.no_grad()
+    def _begin(self, cell: Any) -> None:
+        super()._begin(cell)
+        start = Exponential(cell.hidden_size, init=self.init).sample(dtype=cell.weight_hh.dtype)
+        cell.weight_hh.copy_(start)
 
 
 class ExpRNN(_Preset):
@@ -91,7 +114,7 @@ class ExpRNN(_Preset):
         others: as :class:`RNN`, with modReLU and without bias as in the source.
     """
 
-    count, apply_cost, build_cost = "N(N-1)/2", "N^2", "N^3"
+    matrix = Exponential
     source = "Lezcano-Casado and Martinez-Rubio 2019 (expRNN)"
 
     def __init__(
@@ -105,7 +128,7 @@ class ExpRNN(_Preset):
         **options: Any,
     ) -> None:
         map = partial(Exponential, init=init, rebase_every=rebase_every)
-        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
+        super().__init__(input_size, hidden_size, num_layers, **self._mapped(map, options))
 
 
 class ScoRNN(_Preset):
@@ -114,13 +137,14 @@ class ScoRNN(_Preset):
     Source: Helfrich et al. 2018, spec/spectral.md 4.10. ``rho`` is N // 2 unless given.
     """
 
-    count, apply_cost, build_cost, source = "N(N-1)/2", "N^2", "N^3", "Helfrich et al. 2018 (scoRNN)"
+    matrix = ScaledCayley
+    source = "Helfrich et al. 2018 (scoRNN)"
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, *, rho: int | None = None, **options: Any
     ) -> None:
         map = partial(ScaledCayley, rho=rho)
-        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
+        super().__init__(input_size, hidden_size, num_layers, **self._mapped(map, options))
 
 
 class NonNormalRNN(_Preset):
@@ -130,11 +154,12 @@ class NonNormalRNN(_Preset):
     Source: Kerg et al. 2019, spec/spectral.md 4.13.
 
     Args:
-        mask, init, gamma, gamma_penalty, decay: see :class:`engram.maps.Schur`.
+        mask, init, rebase_every, gamma, gamma_penalty, decay: see :class:`engram.maps.Schur`.
         others: as :class:`RNN`, with modReLU and without bias as in the source.
     """
 
-    count, apply_cost, build_cost, source = "N^2", "N^2", "N^3", "Kerg et al. 2019 (nnRNN)"
+    matrix = Schur
+    source = "Kerg et al. 2019 (nnRNN)"
 
     def __init__(
         self,
@@ -144,51 +169,64 @@ class NonNormalRNN(_Preset):
         *,
         mask: str = "full",
         init: str = "henaff",
+        rebase_every: int | None = None,
         gamma: float | None = None,
         gamma_penalty: float = 0.0,
         decay: float = 0.0,
         **options: Any,
     ) -> None:
-        map = partial(Schur, mask=mask, init=init, gamma=gamma, gamma_penalty=gamma_penalty, decay=decay)
-        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
+        map = partial(
+            Schur,
+            mask=mask,
+            init=init,
+            rebase_every=rebase_every,
+            gamma=gamma,
+            gamma_penalty=gamma_penalty,
+            decay=decay,
+        )
+        super().__init__(input_size, hidden_size, num_layers, **self._mapped(map, options))
 
 
 class HouseholderRNN(_Preset):
     """W_hh a product of m Householder reflections (oRNN). Source: Mhammedi et al. 2017, spec/spectral.md 4.7."""
 
-    count, apply_cost, build_cost, source = "m(2N-m+1)/2", "mN", "m N^2", "Mhammedi et al. 2017 (oRNN)"
+    matrix = Householder
+    source = "Mhammedi et al. 2017 (oRNN)"
     usual: ClassVar[dict[str, Any]] = {"activation": "modrelu"}
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, *, reflections: int | None = None, **options: Any
     ) -> None:
         map = partial(Householder, reflections=reflections)
-        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
+        super().__init__(input_size, hidden_size, num_layers, **self._mapped(map, options))
 
 
-class SpectralMarginRNN(RNN):
+class SpectralMarginRNN(_Preset):
     """W_hh = U diag(s) V^T with singular values within ``margin`` of one.
 
     Source: Vorontsov et al. 2017, spec/spectral.md 4.9.
     """
 
-    count, apply_cost, build_cost, source = "N^2", "N^2", "N^3", "Vorontsov et al. 2017"
+    matrix = SpectralMargin
+    source = "Vorontsov et al. 2017"
+    usual: ClassVar[dict[str, Any]] = {}
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, *, margin: float = 0.1, **options: Any
     ) -> None:
         map = partial(SpectralMargin, margin=margin)
-        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
+        super().__init__(input_size, hidden_size, num_layers, **self._mapped(map, options))
 
 
-class SpectralRNN(RNN):
+class SpectralRNN(_Preset):
     """W_hh = U diag(s) V^T, U and V products of reflections, singular values within ``margin`` of one.
 
     Source: Zhang et al. 2018, spec/spectral.md 4.15.
     """
 
-    count = "m1(2N-m1+1)/2 + m2(2N-m2+1)/2 + N"
-    apply_cost, build_cost, source = "(m1+m2)N", "(m1+m2)N^2", "Zhang et al. 2018 (spectral RNN)"
+    matrix = SpectralReflections
+    source = "Zhang et al. 2018 (spectral RNN)"
+    usual: ClassVar[dict[str, Any]] = {}
 
     def __init__(
         self,
@@ -201,7 +239,7 @@ class SpectralRNN(RNN):
         **options: Any,
     ) -> None:
         map = partial(SpectralReflections, margin=margin, reflections=reflections)
-        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
+        super().__init__(input_size, hidden_size, num_layers, **self._mapped(map, options))
 
 
 class _UnitaryRNN(_Preset):
@@ -228,15 +266,17 @@ class URNN(_UnitaryRNN):
     average. Source: Arjovsky et al. 2016, spec/spectral.md 4.4.
     """
 
-    count, apply_cost, build_cost, source = "7N", "N log N", "N^2 log N", "Arjovsky et al. 2016 (uRNN)"
+    matrix = Fourier
+    source = "Arjovsky et al. 2016 (uRNN)"
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
         options = {"initial_state": "trained"} | options
-        super().__init__(input_size, hidden_size, num_layers, map=Fourier, **options)
-        for cell in self.cells:
-            _uniform(cell.weight_ih, math.sqrt(3 / (cell.input_size + hidden_size)))
-            _uniform(cell.mod_bias, 0.0)
-            _uniform(cell.start, math.sqrt(3 / (2 * hidden_size)))
+        super().__init__(input_size, hidden_size, num_layers, **self._mapped(Fourier, options))
+
+    def _begin(self, cell: Any) -> None:
+        _uniform(cell.weight_ih, math.sqrt(3 / (cell.input_size + cell.hidden_size)))
+        _uniform(cell.mod_bias, 0.0)
+        _uniform(cell.start, math.sqrt(3 / (2 * cell.hidden_size)))
 
 
 class FullCapacityURNN(_UnitaryRNN):
@@ -245,10 +285,11 @@ class FullCapacityURNN(_UnitaryRNN):
     Source: Wisdom et al. 2016, spec/spectral.md 4.5, with the generator put right.
     """
 
-    count, apply_cost, build_cost, source = "N^2 (stored 2N^2)", "N^2", "N^3", "Wisdom et al. 2016"
+    matrix = Stiefel
+    source = "Wisdom et al. 2016"
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
-        super().__init__(input_size, hidden_size, num_layers, map=Stiefel, **options)
+        super().__init__(input_size, hidden_size, num_layers, **self._mapped(Stiefel, options))
 
 
 class EURNN(_UnitaryRNN):
@@ -262,7 +303,8 @@ class EURNN(_UnitaryRNN):
     Source: Jing et al. 2017, spec/spectral.md 4.8.
     """
 
-    count, apply_cost, build_cost, source = "about LN + N", "LN", "L N^2", "Jing et al. 2017 (EURNN)"
+    matrix = Givens
+    source = "Jing et al. 2017 (EURNN)"
 
     def __init__(
         self,
@@ -278,11 +320,12 @@ class EURNN(_UnitaryRNN):
         map = partial(Givens, layers=layers, complex=complex)
         kind = _complex(dtype) if complex else dtype
         options = ({} if complex else {"output": "real"}) | options
-        _Preset.__init__(self, input_size, hidden_size, num_layers, dtype=kind, map=map, **options)
-        for cell in self.cells:
-            _uniform(cell.weight_ih, 0.01)
-            if cell.mod_bias is not None:
-                nn.init.constant_(cell.mod_bias, -0.01)
+        _Preset.__init__(self, input_size, hidden_size, num_layers, dtype=kind, **self._mapped(map, options))
+
+    def _begin(self, cell: Any) -> None:
+        _uniform(cell.weight_ih, 0.01)
+        if cell.mod_bias is not None:
+            nn.init.constant_(cell.mod_bias, -0.01)
 
 
 class ScuRNN(_UnitaryRNN):
@@ -291,10 +334,15 @@ class ScuRNN(_UnitaryRNN):
     A trained initial state in U(-0.01, 0.01). Source: Maduranga et al. 2019, spec/spectral.md 4.11.
     """
 
-    count, apply_cost, build_cost, source = "N^2 + N", "N^2", "N^3", "Maduranga et al. 2019 (scuRNN)"
+    matrix = ScaledCayley
+    source = "Maduranga et al. 2019 (scuRNN)"
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Any) -> None:
         options = {"initial_state": "trained"} | options
-        super().__init__(input_size, hidden_size, num_layers, map=partial(ScaledCayley, complex=True), **options)
-        for cell in self.cells:
-            _uniform(cell.start, 0.01)
+        super().__init__(
+            input_size, hidden_size, num_layers, **self._mapped(partial(ScaledCayley, complex=True), options)
+        )
+
+    def _begin(self, cell: Any) -> None:
+        super()._begin(cell)
+        _uniform(cell.start, 0.01)

@@ -1,0 +1,55 @@
+"""The picture of a spectrum, and the commands that list and draw."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from engram.cli import main
+from engram.errors import OptionError
+from engram.maps import MAPS, haar
+from engram.nn import MODELS
+from engram.report import draw_spectrum
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_a_picture_is_written(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / "new" / f"spectrum.{ending}"
+    draw_spectrum(haar(6, complex=True), path, "six")
+    assert path.stat().st_size > 5000
+
+
+def test_another_ending_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"\.svg or \.png, got .*\.pdf"):
+        draw_spectrum(torch.eye(3), tmp_path / "spectrum.pdf")
+
+
+@pytest.mark.parametrize("model", ["nnrnn", "urnn", "goru"])
+def test_draw_command(tmp_path: Path, model: str) -> None:
+    path = tmp_path / "s.svg"
+    assert main(["draw", "spectrum", "--model", model, "--hidden", "6", "-o", str(path)]) == 0
+    assert path.read_text().startswith("<?xml")
+
+
+def test_draw_command_refuses_an_unknown_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["draw", "spectrum", "--model", "nnrn"]) == 2
+    assert "Did you mean 'nnrnn'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("what", "known"), [("models", MODELS), ("maps", MAPS)])
+def test_list_command(what: str, known: dict[str, object], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", what, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == list(known)
+    assert all(value for row in rows for value in row.values())
+    assert main(["list", what]) == 0
+    assert "source" in capsys.readouterr().out
+
+
+def test_each_network_shows_its_own_equation(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["list", "models", "--json"])
+    equations = {row["name"]: row["equation"] for row in json.loads(capsys.readouterr().out)}
+    assert "exp(A)" in equations["exprnn"]
+    assert "P (Lambda + T) P^T" in equations["nnrnn"]
+    assert "H_N" in equations["householder"]
