@@ -119,7 +119,7 @@ class Cell(nn.Module, ABC):
         def keep(tensor: Tensor) -> Tensor:
             if not tensor.is_complex():
                 moved = fn(tensor)
-                return moved.real if moved.is_complex() else moved
+                return moved.real.clone() if moved.is_complex() else moved
             return tensor.to(fn(tensor.real[..., :0].contiguous()).device, asked.to_complex())
 
         return super()._apply(keep, recurse)
