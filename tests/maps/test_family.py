@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests_family import FAMILY
+from table_of_maps import FAMILY
 from torch import nn
 
 from engram.errors import ManifoldError

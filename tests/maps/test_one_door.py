@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests_family import FAMILY
+from table_of_maps import FAMILY
 from torch import nn
 
 from engram.errors import DTypeError, ManifoldError, OptionError
@@ -32,7 +32,7 @@ def test_sampling_leaves_the_matrix_alone(name: str) -> None:
 @pytest.mark.parametrize("name", FAMILY)
 def test_a_trained_matrix_comes_back(name: str) -> None:
     """Where there is a formula for the inverse, also away from the start."""
-    module, map = install(name, 6)
+    module, _ = install(name, 6)
     with torch.no_grad():
         for f in free_parameters(module.parametrizations.weight):
             f.add_(torch.randn_like(f), alpha=0.3 if name != "stiefel" and name != "projected" else 0.0)
