@@ -95,7 +95,7 @@ class Runner:
         plain = [p for name, p in self.layer.named_parameters() if "parametrizations" not in name]
         self.plain = [*plain, *self.head.parameters()]
         # Orthogonal parameters want a tenth of the learning rate (spec/spectral.md 4.12).
-        self.optimiser = torch.optim.RMSprop([{"params": self.plain, "lr": 1e-3}, {"params": mapped, "lr": 1e-4}])
+        self.optimiser = torch.optim.Adam([{"params": self.plain, "lr": 2e-3}, {"params": mapped, "lr": 2e-4}])
 
     def logits(self, inputs: Tensor) -> Tensor:
         result: Tensor = self.head(self.layer(inputs)[0])
