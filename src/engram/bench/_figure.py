@@ -34,6 +34,8 @@ def draw_layers(result: dict[str, Any], path: Path) -> None:
             axis.bar(places, heights, width, label=name, color=color)
         axis.axhline(1, color="#555555", linewidth=0.8, linestyle=":")
         axis.set_yscale("log")
+        axis.set_yticks([0.1, 0.2, 0.5, 1, 2, 5], ["0.1", "0.2", "0.5", "1", "2", "5"], minor=False)
+        axis.minorticks_off()
         axis.set_ylabel("time / torch.nn.RNN")
         axis.set_title(f"{count} thread{'s' if count > 1 else ''}", loc="left", fontsize=10)
         axis.set_xticks(range(len(sizes)), [f"T={t} B={b}\nH={h} D={d}" for t, b, h, d in sizes], fontsize=8)
