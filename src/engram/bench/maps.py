@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
 from engram.bench._measure import geomean, interleaved, machine, spread
-from engram.maps import Cayley, Exponential, Fourier, Givens, Householder, Map, Schur, make_map
+from engram.maps import Cayley, Exponential, Fourier, Givens, Householder, Map, ScaledCayley, Schur, make_map
 
 SIZES = (128, 256, 512)
 OPERATOR_SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -21,12 +21,16 @@ OURS: dict[str, Callable[[int], Map]] = {
     "exponential": Exponential,
     "exponential, complex": partial(Exponential, complex=True),
     "cayley": Cayley,
-    "scaled-cayley": partial(make_map, "scaled-cayley"),
+    "scaled-cayley": ScaledCayley,
+    "scaled-cayley, complex": partial(ScaledCayley, complex=True),
     "schur": Schur,
     "householder": Householder,
     "givens, L=8": partial(Givens, layers=8),
+    "givens, L=8, complex": partial(Givens, layers=8, complex=True),
     "fourier": Fourier,
     "spectral-margin": partial(make_map, "spectral-margin"),
+    "spectral-reflections": partial(make_map, "spectral-reflections"),
+    "stored (free, soft, projected, stiefel)": partial(make_map, "free"),
 }
 TORCH = ("matrix_exp", "cayley", "householder")
 TARGETS = {"exponential/torch.linalg.matrix_exp": (None, 0.35), "cayley/torch cayley": (1.0, 1.0)}
