@@ -57,8 +57,8 @@ def test_loss_is_differentiable_and_scores_only_masked_steps(task: Task) -> None
     assert logits.grad.abs().sum(-1).min() > 0  # every step is trained
     right = 10.0 * torch.nn.functional.one_hot(batch.targets, task.output_size)
     wrong_elsewhere = torch.where(batch.mask[..., None], right, -right)
-    assert task.accuracy(wrong_elsewhere, batch) == 1.0
-    assert task.accuracy(-wrong_elsewhere, batch) == 0.0
+    assert task.metrics(wrong_elsewhere, batch)["accuracy"] == 1.0
+    assert task.metrics(-wrong_elsewhere, batch)["accuracy"] == 0.0
 
 
 WRONG = {

@@ -72,7 +72,7 @@ def test_perfect_predictor(layout: str, delay: int) -> None:
     task = Copy(delay, layout=layout)
     batch = task.sample(16, generator())
     logits = perfect(batch, task)
-    assert task.accuracy(logits, batch) == 1.0
+    assert task.metrics(logits, batch)["accuracy"] == 1.0
     assert float(task.loss(logits, batch)) < 1e-6  # exp(-100), eight times
 
 
@@ -84,7 +84,7 @@ def test_memoryless_predictor_scores_the_baseline(layout: str, delay: int) -> No
     batch = task.sample(500, generator())
     logits = memoryless(batch, task)
     assert float(task.loss(logits, batch)) == pytest.approx(task.memoryless_baseline, abs=1e-6)
-    assert task.accuracy(logits, batch) == pytest.approx(task.chance, abs=4 * (1 / 8 * 7 / 8 / 5000) ** 0.5)
+    assert task.metrics(logits, batch)["accuracy"] == pytest.approx(task.chance, abs=4 * (1 / 8 * 7 / 8 / 5000) ** 0.5)
 
 
 def test_numbers_of_the_papers() -> None:
@@ -102,7 +102,7 @@ def test_any_size_can_be_solved(delay: int, length: int, size: int, layout: str)
     assert batch.inputs.shape == (task.steps, size, task.input_size) == (delay + 2 * length, size, 10)
     assert batch.inputs.dtype == torch.float32
     assert batch.mask.sum() == length * size
-    assert task.accuracy(perfect(batch, task), batch) == 1.0
+    assert task.metrics(perfect(batch, task), batch)["accuracy"] == 1.0
 
 
 def test_every_symbol_is_as_likely() -> None:

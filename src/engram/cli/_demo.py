@@ -111,13 +111,13 @@ class Runner:
         nn.utils.clip_grad_norm_(self.plain, 1.0)
         self.optimiser.step()
         self.seconds += time.perf_counter() - begin
-        self.history.append(self.task.accuracy(logits.detach(), batch))
+        self.history.append(self.task.metrics(logits.detach(), batch)["accuracy"])
         return float(loss.detach()), self.history[-1]
 
     @torch.no_grad()
     def examine(self, batch: Batch) -> float:
         """The recall on sequences never seen."""
-        self.recall = self.task.accuracy(self.logits(batch.inputs), batch)
+        self.recall = self.task.metrics(self.logits(batch.inputs), batch)["accuracy"]
         return self.recall
 
     def summary(self) -> str:

@@ -20,6 +20,8 @@ from threading import Lock
 
 import torch
 
+from engram.places import cache_folder
+
 # Tried in this order; the first that compiles is kept. Without OpenMP one thread does all the work.
 FLAGS = (("-march=native", "-fopenmp"), ("-mcpu=native", "-fopenmp"), ("-march=native",), ())
 REAL = {torch.float32: "-DDOUBLE=0", torch.float64: "-DDOUBLE=1"}
@@ -52,13 +54,6 @@ def _library(dtype: torch.dtype) -> ctypes.CDLL | None:
         return None
     _reasons[dtype] = f"compiled: {path.name}"
     return loaded
-
-
-def cache_folder() -> Path:
-    """``$ENGRAM_CACHE``, or ``engram`` in the user's cache folder."""
-    if named := os.environ.get("ENGRAM_CACHE"):
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "engram"
 
 
 def _compile(dtype: torch.dtype) -> Path:

@@ -1,31 +1,39 @@
 """The copying problem: repeat a short string of symbols after a long wait."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from engram.errors import check_choice, check_size
-from engram.tasks._task import Batch
+from engram.tasks._score import accuracy, cross_entropy
+from engram.tasks._task import Batch, Task
 
 SYMBOLS, BLANK = 8, 0
 
 
 @dataclass(frozen=True)
-class Copy:
+class Copy(Task):
     """Show S symbols out of 8, wait, show a cue, and ask for the symbols in order (spec/spectral.md 6.1).
 
     The input is one-hot of size 10 (blank 0, symbols 1..8, cue 9), the target one of 9 classes; length delay + 2S.
-    ``layout="after"``: the answer starts the step after the cue (nnRNN, scoRNN); ``"at"``: at the cue (uRNN, expRNN).
     """
 
     delay: int = 200
+    """Steps between the last symbol and the question."""
     length: int = 10
-    layout: str = "after"
-    input_size: int = field(default=SYMBOLS + 2, init=False)
-    output_size: int = field(default=SYMBOLS + 1, init=False)
+    """S, the symbols to remember."""
+    layout: Literal["after", "at"] = "after"
+    """The answer starts the step after the cue (nnRNN, scoRNN) or at the cue (uRNN, expRNN)."""
+
+    name: ClassVar[str] = "copy"
+    source: ClassVar[str] = "Hochreiter and Schmidhuber 1997; Arjovsky et al. 2016"
+    input_size = SYMBOLS + 2  # blank, symbols, cue
+    output_size = SYMBOLS + 1
+    chance = 1 / SYMBOLS
 
     def __post_init__(self) -> None:
         check_size("delay", self.delay)
@@ -35,10 +43,6 @@ class Copy:
     @property
     def steps(self) -> int:
         return self.delay + 2 * self.length
-
-    @property
-    def chance(self) -> float:
-        return 1 / SYMBOLS
 
     @property
     def memoryless_baseline(self) -> float:
@@ -55,10 +59,10 @@ class Copy:
         targets[-self.length :] = symbols
         return Batch(F.one_hot(shown, self.input_size).float(), targets, targets != BLANK)
 
-    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Cross-entropy, averaged over all steps."""
-        return F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
+        return cross_entropy(outputs, batch)
 
-    def accuracy(self, logits: Tensor, batch: Batch) -> float:
-        right = logits.argmax(-1) == batch.targets
-        return float(right[batch.mask].float().mean())
+    def metrics(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
+        """The share of the symbols that are recalled."""
+        return {"accuracy": accuracy(outputs, batch)}

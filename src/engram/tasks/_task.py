@@ -1,43 +1,108 @@
 """The contract of a task."""
 
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from engram.tasks._batches import Batches, Drawn, Fresh, Indexed
+from engram.tasks._seeds import seeded
+
 
 class Batch(NamedTuple):
-    """Inputs ``(T, B, D)``, targets ``(T, B)``, and a mask ``(T, B)`` of the steps that are scored."""
+    """B sequences of T steps, and what is asked of them at S steps: S = T, or 1 where only the last step answers.
+
+    inputs: ``(T, B, D)`` numbers, or ``(T, B)`` whole numbers below ``task.vocabulary``, which a network embeds.
+    targets: ``(S, B)`` classes, or ``(S, B, C)`` values.
+    mask: ``(S, B)``, True where the metrics count.
+    """
 
     inputs: Tensor
     targets: Tensor
     mask: Tensor
 
 
-class Task(Protocol):
-    """A seeded generator that says how well one can do without memory. Same seed, same batch, on every machine."""
+@dataclass(frozen=True)
+class Task(ABC):
+    """Sequences from a seed, a loss, and how well one can do without memory. Same seed, same batch, on every machine.
+
+    Subclasses are frozen dataclasses whose fields are the options on the command line.
+    """
+
+    name: ClassVar[str]
+    """What the command line calls it."""
+    source: ClassVar[str]
+    """Where the protocol is from."""
+    answer: ClassVar[Literal["every", "last"]] = "every"
+    """Whether every step is asked for an output, or the last one only."""
+    metric: ClassVar[str] = "accuracy"
+    """The metric people quote, a key of :meth:`metrics`."""
+    higher_is_better: ClassVar[bool] = True
+    """Of the metric."""
+    vocabulary: ClassVar[int] = 0
+    """The number of symbols if the inputs are symbols, else 0."""
+    embedding: ClassVar[int] = 0
+    """The size of the embedding in the paper, where there is one."""
 
     @property
+    @abstractmethod
     def input_size(self) -> int:
-        """The number of features of the input."""
+        """D, the features of the input (of symbols: their number)."""
 
     @property
+    @abstractmethod
     def output_size(self) -> int:
-        """The number of classes to choose from."""
+        """C, the classes to choose from, or the values to give."""
 
     @property
+    @abstractmethod
+    def steps(self) -> int:
+        """T, the length of a sequence (of a window, for text)."""
+
+    @property
+    @abstractmethod
     def chance(self) -> float:
-        """The accuracy of guessing."""
+        """The metric of the best answer that knows the step but not the input."""
 
     @property
+    @abstractmethod
     def memoryless_baseline(self) -> float:
-        """The smallest loss of any predictor that forgets its input."""
+        """The loss of the best answer that knows the step but not the input."""
 
+    @abstractmethod
     def sample(self, batch_size: int, generator: torch.Generator) -> Batch:
-        """Fresh sequences."""
+        """Sequences drawn afresh (from the training set, where there is one)."""
 
-    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
-        """What is minimised, from logits ``(T, B, output_size)``."""
+    @abstractmethod
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """What is minimised, from outputs ``(S, B, C)``."""
 
-    def accuracy(self, logits: Tensor, batch: Batch) -> float:
-        """The share of scored steps that are right."""
+    @abstractmethod
+    def metrics(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
+        """What people quote, by name; an average over the masked steps."""
+
+    def batches(self, split: str, batch_size: int, seed: int = 0, size: int = 0) -> Batches:
+        """The batches of a split; the k-th is a function of the arguments and k alone.
+
+        Args:
+            split: ``"train"``, ``"valid"`` or ``"test"``.
+            batch_size: B.
+            seed: of the sequences and their order.
+            size: how many sequences the split has. For ``train``, 0 draws fresh ones without end.
+        """
+        if split != "train":
+            return Drawn(self.sample, size, batch_size, seed, split)
+        if not size:
+            return Fresh(self.sample, batch_size, seed)
+        whole = self.sample(size, seeded(seed, split))
+        return Indexed(lambda rows: Batch(*(part[:, rows] for part in whole)), size, batch_size, seed)
+
+    def exams(self) -> "dict[str, Task]":
+        """What a trained network is tested on, by the name of the split; some tasks test on longer sequences too."""
+        return {"test": self}
+
+    def options(self) -> dict[str, Any]:
+        """The fields, for a settings file."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
