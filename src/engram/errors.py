@@ -32,6 +32,18 @@ class ManifoldError(EngramError, ValueError):
     """A matrix was assigned that does not keep the promise of its map."""
 
 
+class DataError(EngramError, ValueError):
+    """A data file is missing, cannot be read, or is not the file it should be."""
+
+
+class RunError(EngramError):
+    """A run cannot be started, resumed or read: its directory is in use, full, damaged or not there."""
+
+
+class StoppedError(EngramError):
+    """A run ended before its time: the loss is not finite, or the disk is full. The command line exits with 1."""
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> OptionError:
     """The error for a name outside a fixed list: it lists the known names and the nearest one.
 

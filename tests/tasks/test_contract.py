@@ -1,4 +1,4 @@
-"""What every task keeps: the same seed gives the same batch; wrong options are refused with the rule."""
+"""What every task keeps: a batch is a function of its seed and number; wrong options are refused with the rule."""
 
 from dataclasses import FrozenInstanceError
 
@@ -6,9 +6,44 @@ import pytest
 import torch
 
 from engram.errors import DTypeError, EngramError, OptionError
-from engram.tasks import Batch, Copy, Task
+from engram.tasks import (
+    TASKS as REGISTERED,
+)
+from engram.tasks import (
+    Adding,
+    Batch,
+    ContractiveSystem,
+    Copy,
+    CopyingMemory,
+    CopySinus,
+    Denoise,
+    LagCopy,
+    Parity,
+    Sinus,
+    StartEnd,
+    Task,
+    TransferCopy,
+    make_task,
+)
 
-TASKS: list[Task] = [Copy(5), Copy(3, 2, "at")]
+TASKS: list[Task] = [
+    Copy(5),
+    Copy(3, 6, "at"),
+    CopyingMemory(0, 8, 5),
+    CopyingMemory(7, 6),
+    TransferCopy(5, tests=(7,)),
+    Denoise(5),
+    Adding(9),
+    StartEnd(30),
+    StartEnd(12, 6),
+    LagCopy(3),
+    Sinus(),
+    CopySinus(),
+    Parity(),
+    ContractiveSystem(length=20),
+]
+CLASSIFY = [task for task in TASKS if task.sample(1, torch.Generator()).targets.dtype == torch.long]
+REGRESS = [task for task in TASKS if task not in CLASSIFY]
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -38,18 +73,26 @@ def test_batches_of_one_generator_differ(task: Task) -> None:
 def test_shapes_and_ranges(task: Task) -> None:
     batch = task.sample(4, seeded(0))
     assert isinstance(batch, Batch)
-    steps, size, features = batch.inputs.shape
-    assert (size, features) == (4, task.input_size)
-    assert batch.targets.shape == batch.mask.shape == (steps, 4)
+    assert batch.inputs.shape == (task.steps, 4, task.input_size)
+    assert batch.inputs.dtype == torch.float32
+    asked = task.steps if task.answer == "every" else 1
+    assert batch.mask.shape == (asked, 4)
     assert batch.mask.dtype == torch.bool
-    assert batch.targets.min() >= 0
-    assert batch.targets.max() < task.output_size
-    assert 0 < task.chance < 1
+    assert batch.mask.any()
+    if batch.targets.dtype == torch.long:
+        assert batch.targets.shape == (asked, 4)
+        assert batch.targets.min() >= 0
+        assert batch.targets.max() < task.output_size
+    else:
+        assert batch.targets.shape == (asked, 4, task.output_size)
+        assert batch.targets.dtype == torch.float32
+    assert 0 <= task.chance <= 1
     assert task.memoryless_baseline > 0
+    assert task.metric in task.metrics(torch.randn(*batch.mask.shape, task.output_size), batch)
 
 
-@pytest.mark.parametrize("task", TASKS, ids=repr)
-def test_loss_is_differentiable_and_scores_only_masked_steps(task: Task) -> None:
+@pytest.mark.parametrize("task", CLASSIFY, ids=repr)
+def test_loss_of_classes_trains_every_step_and_scores_the_masked(task: Task) -> None:
     batch = task.sample(4, seeded(0))
     logits = torch.zeros(*batch.targets.shape, task.output_size, requires_grad=True)
     task.loss(logits, batch).backward()
@@ -59,6 +102,83 @@ def test_loss_is_differentiable_and_scores_only_masked_steps(task: Task) -> None
     wrong_elsewhere = torch.where(batch.mask[..., None], right, -right)
     assert task.metrics(wrong_elsewhere, batch)["accuracy"] == 1.0
     assert task.metrics(-wrong_elsewhere, batch)["accuracy"] == 0.0
+
+
+@pytest.mark.parametrize("task", REGRESS, ids=repr)
+def test_loss_of_values_trains_and_scores_the_masked(task: Task) -> None:
+    batch = task.sample(4, seeded(0))
+    outputs = (batch.targets + 1).requires_grad_()
+    loss = task.loss(outputs, batch)
+    loss.backward()
+    assert outputs.grad is not None
+    assert outputs.grad.ne(0).all(-1).equal(batch.mask)
+    assert loss.item() == pytest.approx(1.0)
+    assert task.metrics(outputs.detach(), batch)["mse"] == pytest.approx(1.0)
+    right = torch.where(batch.mask[..., None], batch.targets, 1e6)
+    best, worse = task.metrics(right, batch)[task.metric], task.metrics(-right, batch)[task.metric]
+    assert best == float(task.higher_is_better)  # 1 for a share or an R^2, 0 for an error
+    assert (best > worse) == task.higher_is_better
+
+
+@pytest.mark.parametrize("task", TASKS, ids=repr)
+def test_training_data_can_be_entered_anywhere(task: Task) -> None:
+    """batches[7] is the same whether or not others were read before, and whoever reads."""
+    batches = task.batches("train", 3, seed=1)
+    assert (batches.per_epoch, batches.carries) == (0, False)
+    read = [batches[k] for k in range(8)]
+    again = task.batches("train", 3, seed=1)[7]
+    assert same(again, read[7])
+    assert not same(again, read[6])
+    assert not same(again, task.batches("train", 3, seed=2)[7])
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+@pytest.mark.parametrize("task", TASKS, ids=repr)
+def test_other_splits_are_fixed_sets(task: Task, split: str) -> None:
+    """7 sequences in batches of 3: 3, 3 and 1, the same ones every time round."""
+    batches = task.batches(split, 3, seed=1, size=7)
+    assert batches.per_epoch == 3
+    assert [batches[k].inputs.shape[1] for k in range(3)] == [3, 3, 1]
+    assert same(batches[1], batches[4])
+    assert same(batches[1], task.batches(split, 3, seed=1, size=7)[1])
+    assert not same(batches[0], batches[1])
+    assert not same(batches[0], task.batches("train", 3, seed=1)[0])
+    assert not same(batches[0], task.batches({"valid": "test", "test": "valid"}[split], 3, seed=1, size=7)[0])
+
+
+@pytest.mark.parametrize("task", TASKS, ids=repr)
+def test_a_fixed_training_set_is_visited_once_an_epoch(task: Task) -> None:
+    """Twelve sequences in batches of four: an epoch is all of them, each epoch in an order of its own."""
+
+    def epoch(number: int, seed: int = 1) -> list[bytes]:
+        batches = task.batches("train", 4, seed=seed, size=12)
+        assert batches.per_epoch == 3
+        return [row for k in range(3) for row in rows(batches[3 * number + k])]
+
+    whole = rows(task.batches("train", 12, seed=1, size=12)[0])
+    assert len(set(whole)) == 12  # else a sequence could be missed unseen
+    assert sorted(epoch(0)) == sorted(epoch(1)) == sorted(whole)
+    assert epoch(0) != epoch(1)
+    assert epoch(1) == epoch(1)
+    assert sorted(epoch(0, seed=2)) != sorted(whole)
+
+
+def same(one: Batch, two: Batch) -> bool:
+    return all(a.equal(b) for a, b in zip(one, two, strict=True))
+
+
+def rows(batch: Batch) -> list[bytes]:
+    """Each sequence with its targets, as something to compare and sort."""
+    return [
+        b"".join(part[:, row].contiguous().numpy().tobytes() for part in batch) for row in range(batch.inputs.shape[1])
+    ]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=repr)
+def test_by_name_and_back(task: Task) -> None:
+    assert REGISTERED[task.name] is type(task)
+    assert make_task(task.name, **task.options()) == task
+    assert task.exams()["test"] is task
 
 
 WRONG = {
@@ -79,9 +199,10 @@ def test_wrong_options(case: str) -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.0])
-def test_wrong_batch_size(size: object) -> None:
+@pytest.mark.parametrize("task", TASKS, ids=repr)
+def test_wrong_batch_size(task: Task, size: object) -> None:
     with pytest.raises(EngramError, match="batch_size must be"):
-        Copy(5).sample(size, seeded(0))  # type: ignore[arg-type]
+        task.sample(size, seeded(0))  # type: ignore[arg-type]
 
 
 def test_settings_are_fixed() -> None:

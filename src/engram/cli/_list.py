@@ -1,45 +1,67 @@
 """``engram list``."""
 
 import json
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from engram.maps import MAPS, Free
-from engram.nn import MODELS
+from engram.nn import MODELS, Recurrent
+from engram.tasks import TASKS
+
+# The two that are torch's own, to compare with.
+TORCH = {
+    "lstm": {
+        "equation": "i, f, o = sigmoid(...), c' = f c + i tanh(...), h' = o tanh(c')",
+        "recurrent parameters": "4N^2",
+        "a step": "O(N^2)",
+        "a build": "-",
+        "source": "Hochreiter and Schmidhuber 1997",
+    },
+    "gru": {
+        "equation": "r, z = sigmoid(...), n = tanh(W x + r U h), h' = (1 - z) n + z h",
+        "recurrent parameters": "3N^2",
+        "a step": "O(N^2)",
+        "a build": "-",
+        "source": "Cho et al. 2014",
+    },
+}
 
 
 @dataclass(frozen=True)
 class List:
-    """Show the models or the maps: equation, number of parameters, cost a step and a build, and source.
+    """Show the models, maps or tasks: what each is, its parameters or options, its cost, and its source.
 
-    Example: engram list maps
+    Examples: engram list tasks, engram list models --json
     """
 
-    what: Annotated[Literal["models", "maps"], tyro.conf.Positional] = "models"
+    what: Annotated[Literal["models", "maps", "tasks"], tyro.conf.Positional] = "models"
     """What to list."""
     json: bool = False
     """Print a JSON list."""
 
     def run(self) -> None:
-        rows = _models() if self.what == "models" else _maps()
+        rows = {"models": _models, "maps": _maps, "tasks": _tasks}[self.what]()
         if self.json:
             print(json.dumps(rows))
             return
-        table = Table(title=f"{self.what} (N hidden units)", show_lines=True)
+        table = Table(title=self.what if self.what == "tasks" else f"{self.what} (N hidden units)", show_lines=True)
         for column in rows[0]:
             table.add_column(column, overflow="fold")
         for row in rows:
-            table.add_row(*row.values())
+            table.add_row(*(str(value) for value in row.values()))
         Console().print(table)
 
 
-def _models() -> list[dict[str, str]]:
+def _models() -> list[dict[str, Any]]:
     rows = []
     for name, layer in MODELS.items():
+        if not issubclass(layer, Recurrent):
+            rows.append({"name": name, "class": f"torch.nn.{layer.__name__}", **TORCH[name]})
+            continue
         map = layer.matrix or Free
         own = layer.matrix is not None and layer.matrix is not Free
         rows.append(
@@ -56,7 +78,23 @@ def _models() -> list[dict[str, str]]:
     return rows
 
 
-def _maps() -> list[dict[str, str]]:
+def _tasks() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "class": f"engram.tasks.{task.__name__}",
+            "what": (task.__doc__ or "").split("\n")[0],
+            "answer at": f"{task.answer} step",
+            "metric": task.metric,
+            "data set": task.is_data_set,
+            "options": {field.name: field.default for field in fields(task)},
+            "source": task.source,
+        }
+        for name, task in TASKS.items()
+    ]
+
+
+def _maps() -> list[dict[str, Any]]:
     return [
         {
             "name": name,

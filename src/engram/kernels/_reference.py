@@ -16,10 +16,11 @@ State = Any
 
 
 def map_state(function: Callable[..., Tensor], *states: State) -> State:
-    """Apply ``function`` to the tensor of each state, or field by field if the states are NamedTuples."""
+    """Apply ``function`` to the tensor of each state, or field by field if the states are (Named)Tuples."""
     if isinstance(states[0], Tensor):
         return function(*states)
-    return type(states[0])(*(function(*fields) for fields in zip(*states, strict=True)))
+    fields = [function(*parts) for parts in zip(*states, strict=True)]
+    return tuple(fields) if type(states[0]) is tuple else type(states[0])(*fields)  # torch.nn.LSTM has a plain tuple
 
 
 def first_rows(state: State, n: int) -> State:

@@ -42,6 +42,8 @@ class Map(nn.Module, ABC):
     source: ClassVar[str]
     takes_half: ClassVar[bool] = False
     """Whether it can be built in bfloat16 and float16."""
+    turning: ClassVar[slice] = slice(None)
+    """Which of the free parameters turn an orthogonal factor: these want a smaller learning rate than the others."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

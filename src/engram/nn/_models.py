@@ -1,4 +1,4 @@
-"""The layers by the names the papers gave them: what the command line takes."""
+"""The layers by the names the papers gave them, torch's own among them: what the command line takes."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ from torch import nn
 
 from engram.errors import unknown
 from engram.nn._gated import GORU, HenaffRNN
-from engram.nn._recurrent import Recurrent
 from engram.nn._rnn import RNN
 from engram.nn._spectral import (
     EURNN,
@@ -23,7 +22,7 @@ from engram.nn._spectral import (
     SpectralRNN,
 )
 
-MODELS: dict[str, type[Recurrent]] = {
+MODELS: dict[str, type[nn.Module]] = {
     "rnn": RNN,
     "irnn": IRNN,
     "orth-init": OrthInitRNN,
@@ -39,6 +38,8 @@ MODELS: dict[str, type[Recurrent]] = {
     "spectral": SpectralRNN,
     "goru": GORU,
     "henaff": HenaffRNN,
+    "lstm": nn.LSTM,
+    "gru": nn.GRU,
 }
 
 

@@ -41,10 +41,20 @@ class Task(ABC):
     """The metric people quote, a key of :meth:`metrics`."""
     higher_is_better: ClassVar[bool] = True
     """Of the metric."""
-    vocabulary: ClassVar[int] = 0
-    """The number of symbols if the inputs are symbols, else 0."""
+    is_data_set: ClassVar[bool] = False
+    """Whether the training sequences are a fixed set, not drawn."""
     embedding: ClassVar[int] = 0
     """The size of the embedding in the paper, where there is one."""
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of symbols if the inputs are symbols, else 0."""
+        return 0
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether there is a split ``"valid"``."""
+        return True
 
     @property
     @abstractmethod

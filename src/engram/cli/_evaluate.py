@@ -1,0 +1,48 @@
+"""``engram evaluate``."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+
+from engram.report import draw_curves
+from engram.train import RunDirectory, evaluate, read_options
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Test a run, finished or not, on sequences it has not seen; draw its curves.
+
+    Examples:
+        engram evaluate runs/first --plot
+        engram evaluate runs/first --option delay=2000
+    """
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """The run directory."""
+    split: Literal["train", "valid", "test"] | None = None
+    """The split; all that the task examines unless given."""
+    option: tuple[str, ...] = ()
+    """Options of the task to change, as NAME=VALUE: delay=2000."""
+    last: bool = False
+    """The last weights, not those of the best validation."""
+    plot: bool = False
+    """Draw loss and metric over the steps to curves.svg in the run directory."""
+    json: bool = False
+    """Print one JSON object: scores by split."""
+
+    def run(self) -> None:
+        run, console = RunDirectory(self.folder), Console(stderr=True, highlight=False, soft_wrap=True)
+        with console.status("evaluating ..."):
+            results = evaluate(self.folder, self.split, best=not self.last, **read_options(self.option))
+        if self.json:
+            print(json.dumps(results))
+        else:
+            for split, scores in results.items():
+                print(f"{split}: " + ", ".join(f"{name} {score:.5g}" for name, score in scores.items()))
+        if self.plot:
+            draw_curves(run, run.folder / "curves.svg")
+            console.print(f"figure: {run.folder / 'curves.svg'}")

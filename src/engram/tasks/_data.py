@@ -1,0 +1,145 @@
+"""Data files: found on this machine or fetched once, and always checked byte for byte."""
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+import urllib.request
+import zlib
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError
+
+from engram.errors import DataError, unknown
+from engram.places import cache_folder
+from engram.tasks._data_files import FILES, SOURCES
+
+TIMEOUT = 10.0
+"""Seconds without an answer after which there is no network."""
+LARGEST = 2**27
+"""Bytes that are fetched at most."""
+BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError)
+"""What the standard library raises for an archive that is cut short or none at all."""
+
+
+def read(name: str) -> bytes:
+    """The content of a data file, uncompressed: ``read("mnist/train-labels-idx1-ubyte")``.
+
+    Looked for in :func:`places`, plain or as ``.gz``. If it is nowhere, it is fetched from its source into the cache,
+    unless ``ENGRAM_OFFLINE=1``. Any content but the one in the table FILES is refused.
+    """
+    size, _ = _expected(name)
+    path = find(name)
+    if path is None:
+        return _fetched(name)
+    mend = f"Delete it, and get {name} again from {_url(name)}"
+    try:
+        content = path.read_bytes()
+        content = _unzipped(content, size) if path.suffix == ".gz" else content
+    except BROKEN as error:
+        raise DataError(f"{path} cannot be read ({error}). {mend}") from error
+    return _checked(name, content, str(path), mend)
+
+
+def find(name: str) -> Path | None:
+    """The first file of this name in :func:`places`; it is not opened."""
+    paths = (folder / file for folder in places() for file in (name, f"{name}.gz"))
+    return next((path for path in paths if os.path.isfile(path)), None)  # noqa: PTH113 -- False for a closed folder
+
+
+def places() -> list[Path]:
+    """Where data files are looked for: $ENGRAM_DATA, the cache, and ``../shared/data`` beside the checkout."""
+    named = [Path(folder)] if (folder := os.environ.get("ENGRAM_DATA")) else []
+    starts = (Path(__file__).resolve(), Path.cwd() / "here")
+    roots = (up for start in starts for up in start.parents if (up / "pyproject.toml").is_file())
+    return list(dict.fromkeys([*named, cache_folder() / "data", *(root.parent / "shared" / "data" for root in roots)]))
+
+
+def _expected(name: str) -> tuple[int, str]:
+    folder, _, file = name.partition("/")
+    if file not in FILES.get(folder, {}):
+        raise unknown("data file", name, (f"{folder}/{file}" for folder in FILES for file in FILES[folder]))
+    return FILES[folder][file]
+
+
+def _url(name: str) -> str:
+    folder, _, file = name.partition("/")
+    return SOURCES[folder].format(name=file)
+
+
+def _checked(name: str, content: bytes, origin: str, mend: str) -> bytes:
+    size, expected = _expected(name)
+    found = hashlib.sha256(content).hexdigest()
+    if len(content) != size or found != expected:
+        many = f"{len(content):,}{' or more' if len(content) > size else ''}"  # unpacking stops one byte too late
+        raise DataError(
+            f"{origin} is not {name}: expected {size:,} bytes with sha256 {expected}, "
+            f"found {many} with sha256 {found}. {mend}"
+        )
+    return content
+
+
+def _unzipped(content: bytes, size: int) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        return file.read(size + 1)
+
+
+def _fetched(name: str) -> bytes:
+    url, home = _url(name), cache_folder() / "data"
+    put = (
+        f"Put {name} (or {name}.gz) from {url} into one of: the folder that $ENGRAM_DATA names, "
+        f"{', '.join(map(str, places()))}"
+    )
+    if os.environ.get("ENGRAM_OFFLINE", "0") not in ("", "0"):
+        raise DataError(f"{name} is not on this machine, and ENGRAM_OFFLINE is set. {put}")
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+            archive = answer.read(LARGEST)
+    except (OSError, HTTPException) as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it holds the line
+        raise DataError(f"{name} is not on this machine, and {url} gives no answer ({error}). {put}") from error
+    try:
+        contents = _unpacked(name, url, archive)
+    except BROKEN as error:
+        raise DataError(f"{url} gave no readable archive ({error}). {put}") from error
+    for each, content in contents.items():
+        _checked(each, content, url, put)
+    for each, content in contents.items():
+        with suppress(OSError):  # a cache that cannot be written costs another download, no more
+            _keep(home / each, content)
+    return contents[name]
+
+
+def _unpacked(name: str, url: str, archive: bytes) -> dict[str, bytes]:
+    """What came, by name: of a ``.tgz`` all the files we know, so that it is fetched once."""
+    if url.endswith(".gz"):
+        return {name: _unzipped(archive, _expected(name)[0])}
+    if not url.endswith(".tgz"):
+        return {name: archive}
+    folder, found = name.partition("/")[0], {}
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+        for member in tar:
+            file = member.name.rpartition("/")[2]
+            if member.isfile() and file in FILES[folder] and f"/{member.name}".endswith(f"/data/{file}"):
+                stream = tar.extractfile(member)
+                found[f"{folder}/{file}"] = stream.read(FILES[folder][file][0] + 1) if stream else b""
+    if name not in found:
+        raise tarfile.TarError(f"it holds no data/{name.partition('/')[2]}")
+    return found
+
+
+def _keep(path: Path, content: bytes) -> None:
+    """Written beside and renamed when it is whole: nobody sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,32 @@
+"""The transfer copying problem: learn a short wait, be tested on longer ones."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from engram.errors import check_size
+from engram.tasks._copy import Copy
+from engram.tasks._task import Task
+
+
+@dataclass(frozen=True)
+class TransferCopy(Copy):
+    """:class:`Copy` with a delay of 100, tested without further training on longer delays (spec/attention.md 4)."""
+
+    delay: int = 100
+    """Steps between the last symbol and the question in training."""
+    tests: tuple[int, ...] = (200, 400, 2000, 5000)
+    """The delays of the other exams."""
+
+    name: ClassVar[str] = "transfer-copy"
+    source: ClassVar[str] = "Kerg et al. 2020"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "tests", tuple(self.tests))  # a settings file gives a list
+        for delay in self.tests:
+            check_size("each of tests", delay)
+
+    def exams(self) -> dict[str, Task]:
+        """The task itself as ``test``, and one ``test-<delay>`` for each longer delay."""
+        longer: dict[str, Task] = {f"test-{delay}": Copy(delay, self.length, self.layout) for delay in self.tests}
+        return {"test": self, **longer}

@@ -1,0 +1,23 @@
+"""A run: settings, a loop, and a directory that survives being stopped at any instant."""
+
+from engram.train._directory import RunDirectory
+from engram.train._network import Network, make_network
+from engram.train._optimizer import Optimizers
+from engram.train._plan import plan
+from engram.train._run import resume, train
+from engram.train._settings import Settings, read_options
+from engram.train._trained import evaluate, load_network
+
+__all__ = [
+    "Network",
+    "Optimizers",
+    "RunDirectory",
+    "Settings",
+    "evaluate",
+    "load_network",
+    "make_network",
+    "plan",
+    "read_options",
+    "resume",
+    "train",
+]

@@ -1,0 +1,109 @@
+"""The state of a run as two files, checkpoint.safetensors and checkpoint.json, and the two before.
+
+Nothing is unpickled: tensors are read by safetensors, the rest is JSON, so a file from a stranger cannot run code.
+checkpoint.json holds the hash of its tensors. At every instant of a save, one JSON file on disk has its tensors beside
+it under one of the two names; the reader looks for such a pair, the newest first.
+"""
+
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from engram.errors import RunError
+from engram.train._files import prepare, publish, sealed, sha256, sync_folder, unseal
+
+TENSORS, VALUES = "checkpoint.safetensors", "checkpoint.json"
+OLD_TENSORS, OLD_VALUES = "checkpoint-before.safetensors", "checkpoint-before.json"
+VERSION = 1
+
+
+class Checkpoint(NamedTuple):
+    """Tensors by name, and values that JSON can hold."""
+
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> None:
+    """Put a checkpoint in place of the last one, which becomes the one before."""
+    complex_names = [name for name, tensor in checkpoint.tensors.items() if tensor.is_complex()]
+    plain = {
+        name: (torch.view_as_real(t) if t.is_complex() else t).detach().cpu().contiguous().clone()
+        for name, t in checkpoint.tensors.items()
+    }
+    content = safetensors.torch.save(plain)
+    values = {"version": VERSION, "tensors": sha256(content), "complex": complex_names, **checkpoint.values}
+    prepare(folder / TENSORS, content)
+    prepare(folder / VALUES, sealed(values))
+    for name, old in ((TENSORS, OLD_TENSORS), (VALUES, OLD_VALUES)):
+        if (folder / name).exists():
+            (folder / name).replace(folder / old)
+    sync_folder(folder)
+    publish(folder / TENSORS)
+    publish(folder / VALUES)
+
+
+def load(folder: Path) -> Checkpoint:
+    """The newest checkpoint that is whole; a warning says so if that is not the last one."""
+    faults = []
+    for values_name in (VALUES, OLD_VALUES):
+        try:
+            values = unseal((folder / values_name).read_bytes())
+        except (OSError, ValueError) as error:
+            faults.append(f"{values_name}: {error}")
+            continue
+        if values.get("version") != VERSION:
+            raise RunError(f"{folder / values_name} is of version {values.get('version')}, this engram reads {VERSION}")
+        for tensors_name in (TENSORS, OLD_TENSORS):
+            tensors = _read(folder / tensors_name, values, faults)
+            if tensors is not None:
+                if values_name == OLD_VALUES:
+                    warnings.warn(
+                        f"the last checkpoint of {folder} is damaged ({faults[0]}); "
+                        f"going on from the one before, step {values['step']}",
+                        stacklevel=2,
+                    )
+                return Checkpoint(tensors, values)
+    raise RunError(f"{folder} has no checkpoint that can be read ({'; '.join(faults)}): start the run again")
+
+
+def _read(path: Path, values: dict[str, Any], faults: list[str]) -> dict[str, Tensor] | None:
+    """The tensors of a file, if they are the ones these values belong to."""
+    try:
+        content = path.read_bytes()
+        if sha256(content) != values["tensors"]:
+            raise ValueError("its content does not match its hash in the JSON file")
+        tensors = safetensors.torch.load(content)
+    except (OSError, ValueError, SafetensorError) as error:
+        faults.append(f"{path.name}: {error}")
+        return None
+    return {name: torch.view_as_complex(t) if name in values["complex"] else t for name, t in tensors.items()}
+
+
+def pack(prefix: str, state: Any, tensors: dict[str, Tensor]) -> Any:
+    """A nested state_dict as JSON, its tensors moved to ``tensors`` under their path."""
+    if isinstance(state, Tensor):
+        tensors[prefix] = state
+        return {"tensor": prefix}
+    if isinstance(state, dict):
+        return {"dict": [[key, pack(f"{prefix}.{key}", value, tensors)] for key, value in state.items()]}
+    if isinstance(state, list | tuple):
+        return {type(state).__name__: [pack(f"{prefix}.{k}", value, tensors) for k, value in enumerate(state)]}
+    return {"value": state}
+
+
+def unpack(packed: Any, tensors: dict[str, Tensor]) -> Any:
+    """What :func:`pack` was given."""
+    ((kind, content),) = packed.items()
+    if kind == "tensor":
+        return tensors[content]
+    if kind == "dict":
+        return {key: unpack(value, tensors) for key, value in content}
+    if kind in ("list", "tuple"):
+        return (list if kind == "list" else tuple)(unpack(value, tensors) for value in content)
+    return content

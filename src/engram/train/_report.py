@@ -1,0 +1,71 @@
+"""What a run tells while it runs: a progress bar on a terminal, lines in stdout.log, events for TensorBoard."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from engram.tasks import Task
+from engram.train._directory import AppendedFile
+
+
+class Report:
+    """Quiet unless ``show``; a bar only on a terminal. Everything said is also in stdout.log."""
+
+    def __init__(self, folder: Path, task: Task, total: int, show: bool, tensorboard: bool, step: int) -> None:
+        self.task, self.show = task, show
+        self.log = AppendedFile(folder / "stdout.log")
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn(f"loss {{task.fields[loss]:.4f}} (without memory {task.memoryless_baseline:.4f})"),
+            TextColumn(f"{task.metric} {{task.fields[metric]:.3f}}"),
+            TimeRemainingColumn(),
+        )
+        self.progress = Progress(*columns, console=self.console, disable=not (show and sys.stderr.isatty()))
+        self.bar = self.progress.add_task(
+            "training", total=total, completed=step, loss=float("nan"), metric=float("nan")
+        )
+        self.events: Any = _writer(folder / "tensorboard", step) if tensorboard else None
+        self.progress.start()
+
+    def say(self, text: str) -> None:
+        """A line for people."""
+        self.log.write(text)
+        if self.show:
+            self.console.print(text)
+
+    def at(self, step: int, loss: float) -> None:
+        """The bar moves."""
+        self.progress.update(self.bar, completed=step, loss=loss)
+
+    def scores(self, line: dict[str, Any]) -> None:
+        """A line of metrics.jsonl was written."""
+        if self.task.metric in line:
+            self.progress.update(self.bar, metric=line[self.task.metric])
+        if line["split"] != "train":
+            names = [name for name in line if name not in ("step", "split", "seconds", "lr")]
+            self.say(f"step {line['step']} {line['split']}: " + ", ".join(f"{name} {line[name]:.4g}" for name in names))
+        if self.events is not None:
+            for name in line.keys() - {"step", "split"}:
+                self.events.add_scalar(f"{line['split']}/{name}", line[name], line["step"])
+
+    def close(self) -> None:
+        self.progress.stop()
+        self.log.close()
+        if self.events is not None:
+            self.events.close()
+
+
+def _writer(folder: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter  # needs the package tensorboard
+    except ImportError:
+        from engram.errors import OptionError
+
+        raise OptionError("--tensorboard needs the package tensorboard: pip install 'engram[tensorboard]'") from None
+    return SummaryWriter(str(folder), purge_step=step)

@@ -1,0 +1,82 @@
+"""A run: settings in, a directory out, safe against being stopped at any instant."""
+
+import time
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+
+from engram.errors import OptionError, RunError, check_size
+from engram.train._directory import RunDirectory
+from engram.train._files import locked
+from engram.train._interrupt import Interrupt
+from engram.train._settings import Settings
+from engram.train._worker import Worker
+
+
+def train(settings: Settings, out: Path | str = "runs", name: str | None = None, *, show: bool = False) -> RunDirectory:
+    """Train a new run in ``out/name`` to its end, and test it.
+
+    Ctrl-C saves and raises KeyboardInterrupt; a loss that is not finite or a full disk raise StoppedError. After
+    any end, :func:`resume` goes on. ``show`` prints progress to standard error.
+    """
+    settings = replace(settings, threads=settings.threads or torch.get_num_threads())  # resume with as many
+    run = RunDirectory.create(Path(out) / (name or _free_name(Path(out), settings)), settings)
+    return _carry_on(run, show)
+
+
+def resume(folder: Path | str, *, steps: int | None = None, show: bool = False) -> RunDirectory:
+    """Go on with a run that was stopped, killed or failed; or train one that is done for more ``steps`` in all."""
+    run = RunDirectory(folder)
+    if steps is not None:
+        extended = replace(run.settings, steps=check_size("steps", steps), epochs=None)
+        run.settings, run.facts["settings"] = extended, extended.to_dict()
+    elif run.status == "done":
+        raise RunError(f"{run.folder} is done: engram evaluate {run.folder} shows it, --steps N trains it further")
+    return _carry_on(run, show)
+
+
+def _free_name(out: Path, settings: Settings) -> str:
+    name = f"{settings.task.name}-{settings.model}-{time.strftime('%Y%m%d-%H%M%S')}"
+    names = (f"{name}-{k}" if k else name for k in count())
+    return next(name for name in names if not (out / name).exists())
+
+
+def _carry_on(run: RunDirectory, show: bool) -> RunDirectory:
+    settings = run.settings
+    with locked(run.folder), torch.random.fork_rng():
+        threads = torch.get_num_threads()
+        torch.set_num_threads(settings.threads or threads)
+        try:
+            if settings.processes == 1:
+                _work(make_fabric(settings), run, show)
+            else:
+                make_fabric(settings).launch(_work, run, show)  # type: ignore[arg-type]
+        finally:
+            torch.set_num_threads(threads)
+    return RunDirectory(run.folder)
+
+
+def make_fabric(settings: Settings) -> Fabric:
+    """Device, precision and processes."""
+    kind, _, index = settings.device.partition(":")
+    devices: Any = [int(index)] if index.isdigit() else settings.processes
+    try:
+        return Fabric(
+            accelerator=kind,
+            devices=devices,
+            strategy="auto" if settings.processes == 1 else "ddp_spawn",
+            precision=settings.precision,
+        )
+    except Exception as error:  # fabric raises whatever it likes for a device that is not there
+        raise OptionError(f"device {settings.device!r} cannot be used here: {error}") from None
+
+
+def _work(fabric: Fabric, run: RunDirectory, show: bool) -> None:
+    """One process of a run, to its end."""
+    torch.set_num_threads(run.settings.threads or torch.get_num_threads())
+    with Interrupt(fabric) as interrupt:
+        Worker(fabric, run, show, interrupt).work()

@@ -1,0 +1,71 @@
+"""What a run has learned."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engram.errors import RunError
+from engram.tasks import Task, make_task
+from engram.train._checkpoint import load
+from engram.train._directory import RunDirectory
+from engram.train._evaluate import evaluate_split
+from engram.train._network import Network, make_network
+
+DTYPES = {"32-true": torch.float32, "64-true": torch.float64, "bf16-mixed": torch.float32}
+
+
+def load_network(folder: Path | str, *, best: bool = True) -> Network:
+    """The network of a run, finished or not, in evaluation mode: the weights of its best validation, or the last."""
+    run = RunDirectory(folder)
+    tensors = load(run.folder).tensors
+    prefix = "best." if best and any(name.startswith("best.") for name in tensors) else "network."
+    weights = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+    with torch.random.fork_rng(devices=()):
+        network = make_network(run.settings).to(DTYPES[run.settings.precision])
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise RunError(f"the checkpoint of {run.folder} does not fit its settings: {error}") from None
+    return network.eval()
+
+
+def evaluate(
+    folder: Path | str,
+    split: str | None = None,
+    *,
+    best: bool = True,
+    after_batch: Callable[[int], None] = lambda k: None,
+    **options: Any,
+) -> dict[str, dict[str, float]]:
+    """Loss and metrics of a run by split: ``{"test": {"loss": 0.01, "accuracy": 0.998}}``.
+
+    Args:
+        folder: the run directory.
+        split: ``train``, ``valid``, ``test``; left out, all that the task examines.
+        best: the weights of the best validation, not the last.
+        options: options of the task to change: a network trained at delay 100 is tested at ``delay=2000``.
+    """
+    run = RunDirectory(folder)
+    settings = run.settings
+    if options:
+        settings = replace(settings, task=make_task(settings.task.name, **{**settings.task.options(), **options}))
+    network = load_network(folder, best=best)
+    _check_fit(settings.task, run.settings.task)
+    tasks = settings.task.exams() if split is None else {split: settings.task}
+    dtype, device = network.dtype, torch.device("cpu")
+    return {
+        name: evaluate_split(network, task, settings.batches(name, task), device, dtype, after_batch)
+        for name, task in tasks.items()
+    }
+
+
+def _check_fit(task: Task, trained_on: Task) -> None:
+    sizes, before = (task.input_size, task.output_size), (trained_on.input_size, trained_on.output_size)
+    if sizes != before:
+        raise RunError(
+            f"this network was trained with {before[0]} inputs and {before[1]} outputs; "
+            f"with these options {task.name} has {sizes[0]} and {sizes[1]}"
+        )

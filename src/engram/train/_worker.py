@@ -1,0 +1,131 @@
+"""One process of a run: the loop between its files."""
+
+import json
+import time
+import warnings
+from contextlib import suppress
+
+from lightning_fabric import Fabric
+
+from engram.errors import StoppedError
+from engram.train._checkpoint import OLD_TENSORS, TENSORS, Checkpoint, load, save
+from engram.train._directory import AppendedFile, RunDirectory, versions
+from engram.train._interrupt import Interrupt
+from engram.train._loop import Loop
+from engram.train._report import Report
+
+
+class Worker:
+    """Trains, validates, tests and saves. Only the first process writes.
+
+    A checkpoint of step k is written once its weights have given a finite loss, so the last one is always good.
+    metrics.jsonl is cut back to where the checkpoint found it when a run is resumed: each line is there once.
+    """
+
+    def __init__(self, fabric: Fabric, run: RunDirectory, show: bool, interrupt: Interrupt) -> None:
+        self.run, self.interrupt, self.leads = run, interrupt, fabric.is_global_zero
+        self.loop = Loop(run.settings, fabric)
+        length = 0
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            if any((run.folder / name).exists() for name in (TENSORS, OLD_TENSORS)):
+                checkpoint = load(run.folder)
+                self.loop.restore(checkpoint)
+                length = checkpoint.values["metrics"]
+        self.saved = -float("inf")  # the first step saves: there is always something to go back to
+        if self.leads:
+            self._open(length, show)
+            for warning in heard:
+                self.report.say(f"warning: {warning.message}")
+
+    def _open(self, length: int, show: bool) -> None:
+        """The files, cut back to the checkpoint."""
+        loop, run = self.loop, self.run
+        self.metrics = AppendedFile(run.folder / "metrics.jsonl", length)
+        self.report = Report(run.folder, loop.task, loop.total, show, run.settings.tensorboard, loop.step)
+        then, now = run.facts["versions"], versions()
+        changed = [f"{name} {then.get(name)} -> {now[name]}" for name in now if now[name] != then.get(name)]
+        if changed and loop.step:
+            self.report.say(
+                f"warning: not the machine or versions of the start ({'; '.join(changed)}): last bits may differ"
+            )
+        count = sum(p.numel() for p in loop.network.parameters())
+        self.report.say(
+            f"{run.settings.model} on {loop.task.name}: {count:,} parameters, step {loop.step} of {loop.total}, "
+            f"in {run.folder}"
+        )
+        run.note(status="running", reason="", parameters=count, total_steps=loop.total)
+
+    def work(self) -> None:
+        """To the end, or to what stops it; run.json says which."""
+        status, reason = "failed", "an error of the program"
+        try:
+            self._train()
+            self._test()
+            status, reason = "done", ""
+        except KeyboardInterrupt:
+            self._save(self._state())
+            status, reason = "stopped", f"interrupted at step {self.loop.step}"
+            if self.leads:
+                self.report.say(f"stopped at step {self.loop.step}, all saved. Go on: engram resume {self.run.folder}")
+            raise
+        except StoppedError as error:
+            reason = str(error)
+            raise
+        finally:
+            if self.leads:
+                self.report.close()
+                self.metrics.close()
+                with suppress(StoppedError):  # the disk may be full
+                    self.run.note(status=status, reason=reason, step=self.loop.step)
+
+    def _train(self) -> None:
+        loop, settings = self.loop, self.run.settings
+        while True:
+            if loop.validation_due:
+                self._line("valid", loop.validate(self.interrupt.check))
+            if loop.finished:
+                break
+            due = self.interrupt.agree(time.monotonic() - self.saved >= settings.save_every)
+            state = self._state() if due else None
+            loss, outputs, batch = loop.train_step()
+            if state is not None:
+                self._save(state)
+            if self.leads:
+                self.report.at(loop.step, loss)
+                if loop.step % settings.log_every == 0 or loop.step == loop.total:
+                    scores = {"loss": loss, **loop.task.metrics(outputs, batch), "lr": loop.optimizers.lr}
+                    self._line("train", scores)
+            self.interrupt.check()
+
+    def _test(self) -> None:
+        """The best weights, on everything the task examines."""
+        loop = self.loop
+        self._save(self._state())
+        loop.use_best_weights()
+        results = {}
+        for split, task in loop.task.exams().items():
+            results[split] = loop.evaluate(self.run.settings.batches(split, task), self.interrupt.check)
+            self._line(split, results[split])
+        if self.leads:
+            self.run.note(results=results, best=loop.best if loop.best_weights else None)
+
+    def _line(self, split: str, scores: dict[str, float]) -> None:
+        if self.leads:
+            line = {"step": self.loop.step, "split": split, **scores, "seconds": round(self.loop.seconds, 3)}
+            self.metrics.write(json.dumps(line))
+            self.report.scores(line)
+
+    def _state(self) -> Checkpoint:
+        tensors, values = self.loop.state()
+        return Checkpoint(tensors, values | {"metrics": self.metrics.length if self.leads else 0})
+
+    def _save(self, state: Checkpoint) -> None:
+        if not all(bool(t.isfinite().all()) for name, t in state.tensors.items() if name.startswith("network.")):
+            raise StoppedError(
+                f"the weights are not finite after step {state.values['step']}; the last good ones are kept"
+            )
+        if self.leads:
+            self.metrics.sync()
+            save(self.run.folder, state)
+        self.saved = time.monotonic()
