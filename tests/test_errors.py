@@ -25,6 +25,9 @@ CAUGHT_AS = {
     OptionError: (ValueError,),
     NonFiniteError: (ValueError,),
     ManifoldError: (ValueError,),
+    DataError: (ValueError,),
+    RunError: (),
+    StoppedError: (),
 }
 
 

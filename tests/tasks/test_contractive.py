@@ -21,7 +21,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 def perfect(batch: Batch, task: ContractiveSystem) -> Tensor:
     """The true system, run by plain products: y_t = C relu(W h_{t-1} + F x_t + b)."""
-    W, F, b, C = (torch.from_numpy(part) for part in task.truth[:4])
+    W, F, b, C = (torch.from_numpy(part) for part in task.truth.weights)
     h = torch.zeros(batch.inputs.shape[1], task.states, dtype=torch.float64)
     outputs = []
     for x in batch.inputs.double():
@@ -33,7 +33,7 @@ def perfect(batch: Batch, task: ContractiveSystem) -> Tensor:
 @pytest.mark.parametrize("task", SYSTEMS, ids=repr)
 def test_the_matrix_contracts(task: ContractiveSystem) -> None:
     """Symmetric, eigenvalues in [1 - epsilon, 1), the smallest exactly 1 - epsilon."""
-    W = task.truth.W
+    W = task.truth.weights.W
     assert np.array_equal(W, W.T)
     values = np.linalg.eigvalsh(W)
     assert values[0] == pytest.approx(0.99, abs=1e-12)
@@ -42,7 +42,7 @@ def test_the_matrix_contracts(task: ContractiveSystem) -> None:
 
 def test_the_form_of_the_script() -> None:
     """I - epsilon A'A: the same A, not divided by its squared norm."""
-    poster, script = SHORT.truth.W, replace(SHORT, normalised=False).truth.W
+    poster, script = SHORT.truth.weights.W, replace(SHORT, normalised=False).truth.weights.W
     ratio = (np.eye(4) - script) / (np.eye(4) - poster)
     assert ratio.std() < 1e-9  # one number, the squared norm ...
     assert np.linalg.eigvalsh(script)[0] == pytest.approx(1 - 0.01 * ratio.mean())  # ... which is the largest
@@ -55,7 +55,7 @@ def test_units_are_on_as_often_as_asked(system: int, on: float) -> None:
     task = replace(SHORT, system=system, on=on)
     assert np.abs(task.truth.on - on).max() < 0.03
     batch = task.sample(1000, generator(9))  # and on other sequences
-    W, F, b, _ = (torch.from_numpy(part) for part in task.truth[:4])
+    W, F, b, _ = (torch.from_numpy(part) for part in task.truth.weights)
     h, share = torch.zeros(1000, 4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
     for x in batch.inputs.double():
         h = torch.relu(h @ W.T + x @ F.T + b)
@@ -81,7 +81,7 @@ def test_perfect_predictor(task: ContractiveSystem) -> None:
     assert batch.inputs.shape == (100, 20, 2)
     assert batch.targets.dtype == torch.float32
     assert batch.targets.is_contiguous()
-    assert float(task.loss(outputs, batch)) < 1e-12 * task.truth.variance
+    assert float(task.loss(outputs, batch)) < 1e-12 * task.memoryless_baseline
     assert task.metrics(outputs, batch)["r2"] == pytest.approx(1.0, abs=1e-12)
 
 
@@ -92,9 +92,9 @@ def test_the_true_system_reaches_the_ceiling(system: int, snr: float) -> None:
     task = replace(SHORT, system=system, snr=snr)
     batch = task.sample(200, generator())
     scores = task.metrics(perfect(batch, task), batch)
-    spread = task.truth.noise * (2 / batch.targets.numel()) ** 0.5
-    assert scores["mse"] == pytest.approx(task.truth.noise, abs=4 * spread)
-    assert scores["r2"] == pytest.approx(task.ceiling, abs=4 * spread / task.truth.variance)
+    spread = task.noise * (2 / batch.targets.numel()) ** 0.5
+    assert scores["mse"] == pytest.approx(task.noise, abs=4 * spread)
+    assert scores["r2"] == pytest.approx(task.ceiling, abs=4 * spread / task.memoryless_baseline)
     assert task.ceiling < 1 / (1 + 10 ** (-snr / 10))  # reached only by outputs of mean 0
 
 
@@ -105,28 +105,29 @@ def test_memoryless_predictor_scores_the_baseline(task: ContractiveSystem) -> No
     mean = batch.targets.mean((0, 1)).expand_as(batch.targets)
     each = (batch.targets - mean).square().mean((0, 2))
     spread = float(each.std() / 1000**0.5) * 2**0.5
-    assert task.memoryless_baseline == task.truth.variance
     assert float(task.loss(mean, batch)) == pytest.approx(task.memoryless_baseline, abs=4 * spread)
-    assert task.metrics(mean, batch)["r2"] == pytest.approx(task.chance, abs=4 * spread / task.truth.variance)
+    assert task.metrics(mean, batch)["r2"] == pytest.approx(task.chance, abs=4 * spread / task.memoryless_baseline)
     assert 4 * spread < 0.3 * task.memoryless_baseline  # or this would say nothing
 
 
 def test_signal_to_noise() -> None:
-    """10 log10 of mean(y^2) / v, not centred; the same system at every ratio."""
-    batch = SHORT.sample(1000, generator())
-    power = perfect(batch, SHORT).square().mean((0, 2))
+    """10 log10 of mean(y^2) / v, not centred (here the mean is most of it); the same system at every ratio."""
+    task = SYSTEMS[3]
+    outputs = perfect(task.sample(1000, generator()), task)
+    power = outputs.square().mean((0, 2))
     spread = float(power.std() / 1000**0.5) * 2**0.5
-    assert SHORT.truth.noise * 100 == pytest.approx(float(power.mean()), abs=4 * spread)
-    louder = replace(SHORT, snr=10.0).truth
-    assert np.array_equal(louder.b, SHORT.truth.b)
-    assert louder.noise == pytest.approx(10 * SHORT.truth.noise)
-    assert louder.variance - louder.noise == pytest.approx(SHORT.truth.variance - SHORT.truth.noise)
+    assert task.noise * 100 == pytest.approx(float(power.mean()), abs=4 * spread)
+    assert float(power.mean()) - 4 * spread > 1.5 * float(outputs.var((0, 1)).mean())  # the centred power is far off
+    louder = replace(task, snr=10.0)
+    assert louder.truth is task.truth
+    assert louder.noise == pytest.approx(10 * task.noise)
+    assert louder.memoryless_baseline - louder.noise == pytest.approx(task.memoryless_baseline - task.noise)
 
 
 def test_noise_is_white() -> None:
     """Gaussian, and not the same for the two outputs or for neighbouring steps."""
     batch = SHORT.sample(300, generator())
-    noise = (batch.targets - perfect(batch, SHORT)) / math.sqrt(SHORT.truth.noise)
+    noise = (batch.targets - perfect(batch, SHORT)) / math.sqrt(SHORT.noise)
     count = noise.numel()
     assert noise.mean() == pytest.approx(0, abs=4 / count**0.5)
     assert (noise**4).mean() == pytest.approx(3, abs=4 * (96 / count) ** 0.5)
@@ -139,16 +140,16 @@ def test_the_system_is_found_once() -> None:
     assert replace(SHORT).truth is SHORT.truth
     SHORT.sample(2, generator(5))
     assert replace(SHORT).truth is SHORT.truth
-    assert not np.array_equal(SYSTEMS[0].truth.W, SYSTEMS[1].truth.W)
+    assert not np.array_equal(SYSTEMS[0].truth.weights.W, SYSTEMS[1].truth.weights.W)
 
 
 def test_other_sizes() -> None:
     task = ContractiveSystem(states=3, inputs=1, outputs=4, length=7)
     batch = task.sample(5, generator())
     assert (batch.inputs.shape, batch.targets.shape, batch.mask.shape) == ((7, 5, 1), (7, 5, 4), (7, 5))
-    assert [part.shape for part in task.truth[:4]] == [(3, 3), (3, 1), (3,), (4, 3)]
+    assert [part.shape for part in task.truth.weights] == [(3, 3), (3, 1), (3,), (4, 3)]
     one = ContractiveSystem(states=1, inputs=1, outputs=1, length=7)
-    assert pytest.approx(0.99) == one.truth.W  # A'A / |A|^2 = 1
+    assert pytest.approx(0.99) == one.truth.weights.W  # A'A / |A|^2 = 1
 
 
 WRONG = {

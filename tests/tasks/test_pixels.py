@@ -72,6 +72,7 @@ def test_splits(task: ImageTask) -> None:
     assert torch.cat([train, valid]).sort().values.equal(torch.arange(60_000))
     assert len(task.rows("test")) == 10_000
     assert task.has_validation
+    assert task.is_data_set
     by_index = isinstance(task, PermutedMNIST) and task.permutation != 1234
     assert train[:3].tolist() == ([0, 1, 2] if by_index else [8550, 21862, 695])
     assert task.batches("train", 100).per_epoch == len(train) // 100

@@ -71,6 +71,8 @@ def test_the_numbers_spell_the_text(split: str) -> None:
 def test_protocol_of_the_papers() -> None:
     task = PennTreebank()
     assert (task.steps, task.input_size, task.output_size, task.vocabulary, task.embedding) == (150, 50, 50, 50, 200)
+    assert task.has_validation
+    assert task.is_data_set
     train = task.batches("train", 128)
     assert train.carries
     assert train[0].inputs.shape == train[0].targets.shape == (150, 128)

@@ -69,3 +69,24 @@ def draw_maps(result: dict[str, Any], path: Path) -> None:
     figure.legend(fontsize=8, frameon=False, loc="outside right upper")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def draw_train(result: dict[str, Any], path: Path) -> None:
+    """Time of a safe run over that of a bare loop, one bar a case."""
+    from matplotlib.figure import Figure  # slow to import, and only needed here
+
+    cases: dict[str, dict[str, float]] = {}
+    for row in result["rows"]:
+        cases.setdefault(row["case"], {})[row["contestant"]] = row["median_ms"]
+    ratios = [times["engram train"] / times["bare loop"] for times in cases.values()]
+    figure = Figure(figsize=(7, 0.8 + 0.45 * len(cases)), layout="constrained")
+    axis = figure.subplots()
+    axis.barh(range(len(cases)), ratios, color="#0b5fa5", height=0.6)
+    axis.axvline(1, color="#555555", linewidth=0.8, linestyle=":")
+    axis.set_yticks(range(len(cases)), list(cases), fontsize=8)
+    axis.invert_yaxis()
+    axis.set(xlabel="time of `engram train` / bare loop", xlim=(0, max(1.2, *ratios) if ratios else 1.2))
+    axis.bar_label(axis.containers[0], fmt="%.2f", fontsize=8, padding=3)
+    axis.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)

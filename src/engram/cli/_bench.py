@@ -12,12 +12,22 @@ from rich.table import Table
 from engram.bench import (
     LAYER_TARGETS,
     MAP_TARGETS,
+    TRAIN_TARGETS,
     bench_layers,
     bench_maps,
+    bench_train,
     draw_layers,
     draw_maps,
+    draw_train,
 )
 from engram.errors import OptionError, check_size
+
+# What is raced, how it is drawn, what tells the rows apart, what the times are divided by, what is asked for.
+RACES: dict[str, tuple[Any, Any, tuple[str, ...], str, dict[str, Any]]] = {
+    "layers": (bench_layers, draw_layers, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", LAYER_TARGETS),
+    "maps": (bench_maps, draw_maps, ("N",), "torch.linalg.matrix_exp", MAP_TARGETS),
+    "train": (bench_train, draw_train, ("case",), "bare loop", TRAIN_TARGETS),
+}
 
 
 @dataclass(frozen=True)
@@ -27,8 +37,8 @@ class Bench:
     Example: engram bench layers --quick
     """
 
-    what: Annotated[Literal["layers", "maps"], tyro.conf.Positional] = "layers"
-    """Whole layers, or the building of recurrent matrices."""
+    what: Annotated[Literal["layers", "maps", "train"], tyro.conf.Positional] = "layers"
+    """Whole layers, the building of recurrent matrices, or the training loop."""
     quick: bool = False
     """Fewer sizes and one thread, in about a minute."""
     json: bool = False
@@ -36,7 +46,7 @@ class Bench:
     repeats: int = 7
     """Rounds in which every contestant runs once; the median counts."""
     figure: Path | None = None
-    """Where the picture goes (.svg or .png); bench-layers.svg or bench-maps.svg unless said otherwise."""
+    """Where the picture goes (.svg or .png); bench-layers.svg and so on unless said otherwise."""
 
     def run(self) -> None:
         check_size("--repeats", self.repeats)
@@ -44,7 +54,7 @@ class Bench:
         if figure.suffix not in (".svg", ".png"):
             raise OptionError(f"--figure must end in .svg or .png, got {figure}")
         told = Console(stderr=True)  # standard output is for the result
-        race, draw = (bench_layers, draw_layers) if self.what == "layers" else (bench_maps, draw_maps)
+        race, draw, size, base, targets = RACES[self.what]
         with told.status("racing ...") as status:
 
             def tell(line: str) -> None:
@@ -54,17 +64,15 @@ class Bench:
             result = race(self.quick, self.repeats, tell)
         if self.json:
             print(json.dumps(result))
-        elif self.what == "layers":
-            _show(result, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", LAYER_TARGETS)
         else:
-            _show(result, ("N",), "torch.linalg.matrix_exp", MAP_TARGETS)
+            _show(result, size, base, targets)
         draw(result, figure)
         told.print(f"figure: {figure}")
 
 
 def _show(result: dict[str, Any], size: tuple[str, ...], base: str, targets: dict[str, Any]) -> None:
     console = Console()
-    rows = Table(*size, "contestant", "ms", "range", f"/ {base}", title="Forward + backward")
+    rows = Table(*size, "contestant", "ms", "range", f"/ {base}", title="Times")
     for group in _groups(result["rows"], size):
         unit = next(row["median_ms"] for row in group if row["contestant"] == base)
         for row in sorted(group, key=lambda row: row["median_ms"]):
@@ -90,7 +98,7 @@ def _show(result: dict[str, Any], size: tuple[str, ...], base: str, targets: dic
 
 def _groups(rows: list[dict[str, Any]], size: tuple[str, ...]) -> list[list[dict[str, Any]]]:
     """The rows of each size."""
-    groups: dict[tuple[int, ...], list[dict[str, Any]]] = {}
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in size), []).append(row)
     return list(groups.values())

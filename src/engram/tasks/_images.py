@@ -40,6 +40,7 @@ class ImageTask(Task):
     """Train on the first so many images only; 0 means all."""
 
     answer: ClassVar[Literal["every", "last"]] = "last"
+    is_data_set: ClassVar[bool] = True
     output_size = CLASSES
 
     def __post_init__(self) -> None:

@@ -28,6 +28,7 @@ class SymbolTask(Task):
 
     metric: ClassVar[str] = "bpc"
     higher_is_better: ClassVar[bool] = False
+    is_data_set: ClassVar[bool] = True
 
     @property
     def input_size(self) -> int:

@@ -4,17 +4,20 @@ from engram.train._directory import RunDirectory
 from engram.train._network import Network, make_network
 from engram.train._optimizer import Optimizers
 from engram.train._plan import plan
-from engram.train._run import resume, train
+from engram.train._run import make_fabric, resume, train
 from engram.train._settings import Settings, read_options
 from engram.train._trained import evaluate, load_network
+from engram.train._worker import Worker
 
 __all__ = [
     "Network",
     "Optimizers",
     "RunDirectory",
     "Settings",
+    "Worker",
     "evaluate",
     "load_network",
+    "make_fabric",
     "make_network",
     "plan",
     "read_options",

@@ -68,7 +68,7 @@ class Loop:
         loss = self.task.loss(outputs, batch)
         penalty = self.network.penalty()
         self.fabric.backward(loss if penalty is None else loss + penalty)
-        value = float(loss.detach())
+        value = float(self._mean(loss.detach()))
         self._check("the loss", value)
         if self.settings.clip:
             norm = nn.utils.clip_grad_norm_(self.optimizers.plain, self.settings.clip)
@@ -88,6 +88,10 @@ class Loop:
                 f"{what} is {value} at step {self.step + 1}. The weights of the last good step are kept; "
                 f"try a smaller --lr (now {self.optimizers.lr:g}) or --clip (now {self.settings.clip:g})"
             )
+
+    def _mean(self, loss: Tensor) -> Tensor:
+        """Over all processes, which so agree on whether to stop."""
+        return loss if self.fabric.world_size == 1 else self.fabric.all_reduce(loss)  # type: ignore[return-value]
 
     def _share(self, batch: Batch) -> Batch:
         """The columns of this process."""

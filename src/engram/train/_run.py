@@ -79,4 +79,4 @@ def _work(fabric: Fabric, run: RunDirectory, show: bool) -> None:
     """One process of a run, to its end."""
     torch.set_num_threads(run.settings.threads or torch.get_num_threads())
     with Interrupt(fabric) as interrupt:
-        Worker(fabric, run, show, interrupt).work()
+        Worker(fabric, run, interrupt, show).work()

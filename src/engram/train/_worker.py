@@ -22,8 +22,10 @@ class Worker:
     metrics.jsonl is cut back to where the checkpoint found it when a run is resumed: each line is there once.
     """
 
-    def __init__(self, fabric: Fabric, run: RunDirectory, show: bool, interrupt: Interrupt) -> None:
-        self.run, self.interrupt, self.leads = run, interrupt, fabric.is_global_zero
+    def __init__(
+        self, fabric: Fabric, run: RunDirectory, interrupt: Interrupt | None = None, show: bool = False
+    ) -> None:
+        self.run, self.interrupt, self.leads = run, interrupt or Interrupt(fabric), fabric.is_global_zero
         self.loop = Loop(run.settings, fabric)
         length = 0
         with warnings.catch_warnings(record=True) as heard:
@@ -60,7 +62,7 @@ class Worker:
         """To the end, or to what stops it; run.json says which."""
         status, reason = "failed", "an error of the program"
         try:
-            self._train()
+            self.train()
             self._test()
             status, reason = "done", ""
         except KeyboardInterrupt:
@@ -79,7 +81,8 @@ class Worker:
                 with suppress(StoppedError):  # the disk may be full
                     self.run.note(status=status, reason=reason, step=self.loop.step)
 
-    def _train(self) -> None:
+    def train(self) -> None:
+        """To the last step, or until the patience is over."""
         loop, settings = self.loop, self.run.settings
         while True:
             if loop.validation_due:

@@ -1,0 +1,79 @@
+"""``engram bench train``: what a safe, logged, resumable run costs over a bare loop of the same model."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import nn
+
+from engram.bench._measure import geomean, interleaved, machine, spread
+from engram.tasks import Adding, Copy, Parity, seeded
+from engram.train import RunDirectory, Settings, Worker, make_fabric, make_network
+
+CASES = {
+    "copy, delay 200, exprnn 128": Settings(Copy(200), "exprnn", validate_every=0),
+    "copy, delay 200, nnrnn 128": Settings(Copy(200), "nnrnn", validate_every=0),
+    "copy, delay 200, lstm 128": Settings(Copy(200), "lstm", validate_every=0),
+    "adding, length 200, exprnn 128": Settings(Adding(200), "exprnn", validate_every=0),
+    "parity, length 20, rnn 32": Settings(Parity(), "rnn", hidden=32, validate_every=0),
+}
+STEPS = 20
+"""Steps of one measured call."""
+TARGETS = {"engram train/bare loop": (1.05, None)}
+"""At most: the geometric mean, the worst case."""
+
+
+def bare_loop(settings: Settings) -> Callable[[], None]:
+    """Sample, forward, backward, clip, step: what one would write by hand."""
+    torch.manual_seed(settings.seed)
+    network = make_network(settings)
+    mapped = [p for name, p in network.named_parameters() if "parametrizations" in name]
+    plain = [p for name, p in network.named_parameters() if "parametrizations" not in name]
+    optimizer = torch.optim.Adam([{"params": plain, "lr": settings.lr}, {"params": mapped, "lr": settings.lr / 10}])
+    generator = seeded(settings.seed)
+
+    def call() -> None:
+        for _ in range(STEPS):
+            batch = settings.task.sample(settings.batch, generator)
+            loss = settings.task.loss(network(batch.inputs)[0], batch)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(plain, settings.clip)
+            optimizer.step()
+
+    return call
+
+
+def engram_loop(settings: Settings, folder: Path) -> Callable[[], None]:
+    """The same through a run directory: metrics, checkpoints, the check for NaN."""
+    worker = Worker(make_fabric(settings), RunDirectory.create(folder, settings))
+    worker.loop.total = 0
+
+    def call() -> None:
+        worker.loop.total += STEPS
+        worker.train()
+
+    return call
+
+
+def bench_train(quick: bool = False, repeats: int = 7, tell: Callable[[str], None] = print) -> dict[str, Any]:
+    """Race both loops; returns ``summary``, ``rows`` and ``machine``."""
+    rows: list[dict[str, Any]] = []
+    ratios = []
+    for name in list(CASES)[-1:] if quick else CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            contestants = {
+                "bare loop": bare_loop(CASES[name]),
+                "engram train": engram_loop(CASES[name], Path(folder, "run")),
+            }
+            times = interleaved(contestants, repeats)
+        rows += [{"case": name, "contestant": who, **spread(seconds)} for who, seconds in times.items()]
+        # Ratios round by round: what the machine does meanwhile hits both.
+        pairs = zip(times["engram train"], times["bare loop"], strict=True)
+        ratios.append(median(ours / theirs for ours, theirs in pairs))
+        tell(f"{name}: {ratios[-1]:.3f} of a bare loop")
+    summary = {"engram train/bare loop": {"geomean": geomean(ratios), "worst": max(ratios)}}
+    return {"summary": summary, "rows": rows, "machine": machine()}
