@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 
 from engram import errors
 from engram.errors import (
+    DataError,
     DTypeError,
     EngramError,
     ManifoldError,
     NonFiniteError,
     OptionError,
+    RunError,
     ShapeError,
+    StoppedError,
     check_choice,
     check_size,
     unknown,

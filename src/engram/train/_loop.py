@@ -60,7 +60,7 @@ class Loop:
     def train_step(self) -> tuple[float, Tensor, Batch]:
         """One update: loss, outputs and batch. A loss or gradient that is not finite changes nothing and raises."""
         begin = time.perf_counter()
-        torch.manual_seed(seed_of(self.settings.seed, "noise", self.step, self.fabric.global_rank))
+        self._seed(seed_of(self.settings.seed, "noise", self.step, self.fabric.global_rank))
         batch = self._share(place(self.train_batches[self.step], self.fabric.device, self.network.dtype))
         epoch = self.train_batches.per_epoch
         carried = self.train_batches.carries and self.step % epoch != 0
@@ -81,6 +81,11 @@ class Loop:
         self.step += 1
         self.seconds += time.perf_counter() - begin
         return value, outputs.detach(), batch
+
+    def _seed(self, seed: int) -> None:
+        torch.default_generator.manual_seed(seed)
+        if self.fabric.device.type != "cpu":
+            torch.manual_seed(seed)  # of all devices; it takes half a millisecond
 
     def _check(self, what: str, value: float) -> None:
         if not math.isfinite(value):
