@@ -18,7 +18,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], []], ids=["--help", "-h", "nothing"])
 def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Both commands with what they are for; no words at all is a call for help."""
+    """The commands with what they are for; no words at all is a call for help."""
     with pytest.raises(SystemExit) as left:
         main(words)
     assert left.value.code == 0
@@ -42,28 +42,6 @@ def test_help_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     assert all(option in out for option in OPTIONS[command])
     assert f"Example: engram {command}" in re.sub(r"\s+", " ", out)
-
-
-UNPARSED = {
-    "unknown command": (["frobnicate"], "frobnicate"),
-    "unknown option": (["demo", "--delya", "3"], "--delay"),
-    "not a number": (["demo", "--delay", "soon"], "--delay"),
-    "unknown bench": (["bench", "cells"], "layers"),
-    "version of a command": (["demo", "--version"], "--version"),
-}
-
-
-@pytest.mark.parametrize("case", UNPARSED)
-def test_words_that_do_not_parse(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, nothing on standard output, and a message that names the word or the nearest one."""
-    words, named = UNPARSED[case]
-    with pytest.raises(SystemExit) as left:
-        main(words)
-    assert left.value.code == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert named in told.err
-    assert "Traceback" not in told.err
 
 
 REFUSED = {

@@ -1,9 +1,13 @@
 """The command line as a process of its own: exit codes, streams, Ctrl-C."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -18,8 +22,9 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "engram.cli", *words], capture_output=True, text=True, timeout=120)
+def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "engram.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ | variables)
 
 
 def test_version() -> None:
@@ -32,10 +37,11 @@ def test_refused() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "engram: --delay must be at least 1, got 0\n")
 
 
-def test_unknown_command() -> None:
-    done = run("frobnicate")
+def test_wrong_words_without_frames() -> None:
+    """One line, where frames cannot be drawn too."""
+    done = run("train", "copy", "--hiden", "8", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "Traceback" not in done.stderr
+    assert re.fullmatch(r"engram: [^\n]*Did you mean --hidden\?\n", done.stderr)
 
 
 def test_debug() -> None:
@@ -64,3 +70,68 @@ def test_ctrl_c() -> None:
     assert process.returncode == 130
     assert err == "\ninterrupted\n"
     assert "Traceback" not in out
+
+
+TRAIN = ["train", "copy", "--hidden", "8", "--delay", "3", "--batch", "4", "--name", "first"]
+
+
+def test_train_in_streams_of_its_own(tmp_path: Path) -> None:
+    """The result on standard output, the progress on standard error."""
+    done = run(*TRAIN, "--steps", "2", "--json", "--out", str(tmp_path))
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["status"] == "done"
+    assert "step 2 test: loss" in done.stderr
+
+
+def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
+    """Exit code 1: the run was understood, and failed."""
+    words = ["--steps", "9", "--optimizer", "sgd", "--lr", "1e30", "--clip", "0", "--out", str(tmp_path)]
+    done = run(*TRAIN, *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.search(r"^engram: the loss is (nan|inf) at step \d+\. .*smaller --lr", done.stderr, re.MULTILINE)
+    assert "Traceback" not in done.stderr
+    facts = json.loads((tmp_path / "first" / "run.json").read_text())
+    assert facts["status"] == "failed"
+    assert "the loss is" in facts["reason"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_while_training_and_resume(tmp_path: Path) -> None:
+    """Exit code 130, how to go on, and going on."""
+    words = [*TRAIN, "--steps", "1000000", "--log-every", "1", "--out", str(tmp_path)]
+    folder = tmp_path / "first"
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, *words], stderr=subprocess.PIPE, text=True) as process:
+        end = time.monotonic() + 100
+        while not (folder / "metrics.jsonl").exists() or not (folder / "metrics.jsonl").stat().st_size:
+            assert time.monotonic() < end
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"Go on: engram resume {folder}\n" in err
+    assert err.endswith("\ninterrupted\n")
+    assert "Traceback" not in err
+    facts = json.loads((folder / "run.json").read_text())
+    assert facts["status"] == "stopped"
+    steps = facts["step"] + 3
+    done = run("resume", str(folder), "--steps", str(steps), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["step"] == steps
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if line["split"] == "train"] == list(range(1, steps + 1))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+@pytest.mark.parametrize("words", [["list", "tasks"], ["list", "models", "--json"]])
+def test_a_reader_that_leaves(words: list[str]) -> None:
+    """``engram list tasks | head -1``: the pipe is closed before anything is written."""
+    there, here = os.pipe()
+    os.close(there)
+    try:
+        command = [sys.executable, "-m", "engram.cli", *words]
+        done = subprocess.run(command, stdout=here, stderr=subprocess.PIPE, text=True, timeout=120)
+    finally:
+        os.close(here)
+    assert done.stderr == ""
+    assert done.returncode in (0, 1)

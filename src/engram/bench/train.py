@@ -1,7 +1,8 @@
 """``engram bench train``: what a safe, logged, resumable run costs over a bare loop of the same model."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -47,7 +48,8 @@ def bare_loop(settings: Settings) -> Callable[[], None]:
     return call
 
 
-def engram_loop(settings: Settings, folder: Path) -> Callable[[], None]:
+@contextmanager
+def engram_loop(settings: Settings, folder: Path) -> Iterator[Callable[[], None]]:
     """The same through a run directory: metrics, checkpoints, the check for NaN."""
     worker = Worker(make_fabric(settings), RunDirectory.create(folder, settings))
     worker.loop.total = 0
@@ -56,7 +58,11 @@ def engram_loop(settings: Settings, folder: Path) -> Callable[[], None]:
         worker.loop.total += STEPS
         worker.train()
 
-    return call
+    try:
+        yield call
+    finally:
+        worker.report.close()
+        worker.metrics.close()
 
 
 def bench_train(quick: bool = False, repeats: int = 7, tell: Callable[[str], None] = print) -> dict[str, Any]:
@@ -64,12 +70,8 @@ def bench_train(quick: bool = False, repeats: int = 7, tell: Callable[[str], Non
     rows: list[dict[str, Any]] = []
     ratios = []
     for name in list(CASES)[-1:] if quick else CASES:
-        with tempfile.TemporaryDirectory() as folder:
-            contestants = {
-                "bare loop": bare_loop(CASES[name]),
-                "engram train": engram_loop(CASES[name], Path(folder, "run")),
-            }
-            times = interleaved(contestants, repeats)
+        with tempfile.TemporaryDirectory() as folder, engram_loop(CASES[name], Path(folder, "run")) as ours:
+            times = interleaved({"bare loop": bare_loop(CASES[name]), "engram train": ours}, repeats)
         rows += [{"case": name, "contestant": who, **spread(seconds)} for who, seconds in times.items()]
         # Ratios round by round: what the machine does meanwhile hits both.
         pairs = zip(times["engram train"], times["bare loop"], strict=True)

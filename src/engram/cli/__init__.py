@@ -7,6 +7,8 @@ from typing import Any
 from engram import __version__
 from engram.errors import EngramError, StoppedError
 
+MEMORY = ("can't allocate memory", "out of memory", "overflow")
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Exit code 0; 1 if a run failed; 2 for something refused; 130 when interrupted."""
@@ -16,11 +18,12 @@ def main(arguments: list[str] | None = None) -> int:
     if words == ["--version"]:
         print(f"engram {__version__}")
         return 0
-    from engram.cli._parse import parse  # imports everything; --version need not wait for it
-
     try:
+        from engram.cli._parse import parse  # imports everything; --version need not wait for it
+
         command: Any = parse(words or ["--help"])
         command.run()
+        sys.stdout.flush()  # a reader that has left is noticed here, not at the exit
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
@@ -32,4 +35,16 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         print(f"engram: {error}", file=sys.stderr)
         return 1 if isinstance(error, StoppedError) else 2
+    except Exception as error:  # memory that is not there; or a mistake of ours
+        if debug:
+            raise
+        print(f"engram: {_unforeseen(error)}", file=sys.stderr)
+        return 1
     return 0
+
+
+def _unforeseen(error: Exception) -> str:
+    text = next(iter(str(error).splitlines()), "")
+    if isinstance(error, MemoryError) or any(word in str(error).lower() for word in MEMORY):
+        return f"there is not enough memory: try fewer hidden units, a smaller batch or shorter sequences ({text})"
+    return f"{type(error).__name__}: {text}. This may be a mistake of engram; --debug shows where"

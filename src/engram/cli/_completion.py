@@ -13,7 +13,7 @@ class Completion:
     Example: engram completion bash > ~/.local/share/bash-completion/completions/engram
     """
 
-    shell: Annotated[Literal["bash", "zsh", "tcsh"], tyro.conf.Positional] = "bash"
+    shell: Annotated[Literal["bash", "zsh"], tyro.conf.Positional] = "bash"
     """The shell."""
 
     def run(self) -> None:

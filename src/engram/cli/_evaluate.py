@@ -35,7 +35,7 @@ class Evaluate:
     """Print one JSON object: scores by split."""
 
     def run(self) -> None:
-        run, console = RunDirectory(self.folder), Console(stderr=True, highlight=False, soft_wrap=True)
+        run, console = RunDirectory(self.folder), _console()
         with console.status("evaluating ..."):
             results = evaluate(self.folder, self.split, best=not self.last, **read_options(self.option))
         if self.json:
@@ -46,3 +46,8 @@ class Evaluate:
         if self.plot:
             draw_curves(run, run.folder / "curves.svg")
             console.print(f"figure: {run.folder / 'curves.svg'}")
+
+
+def _console() -> Console:
+    """Names of folders are printed as they are."""
+    return Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)

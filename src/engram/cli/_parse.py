@@ -39,15 +39,23 @@ Command: Any = Union[  # noqa: UP007 - made at run time
     )
 ]
 
-TITLES = ("Unrecognized options", "Value error", "Missing argument", "Parsing error", "Invalid choice")
+TITLES = (
+    "Unrecognized options",
+    "Required options",
+    "Value error",
+    "Missing argument",
+    "Parsing error",
+    "Invalid choice",
+)
 
 
 def parse(words: list[str]) -> Any:
     """The command these words ask for. What is wrong with them is told in one line."""
     if words[0] not in COMMANDS and not words[0].startswith("-"):
         raise unknown("command", words[0], COMMANDS)
+    words = _gathered(_apart(words))
     if words[0] == "train":
-        words = ["train", *_with_config(words[1:])]
+        words = ["train", *_with_config(_task_first(words[1:]))]
     heard = io.StringIO()
     try:
         with redirect_stderr(heard):
@@ -70,51 +78,110 @@ def parse(words: list[str]) -> Any:
         raise
 
 
+def _apart(words: list[str]) -> list[str]:
+    """``--lr=3`` as ``--lr 3``, one form for all that follows; not where the value looks like an option."""
+    pairs = (re.fullmatch(r"(--[\w-]+)=((?!-[^\d.]).*)", word, re.DOTALL) for word in words)
+    return [part for word, pair in zip(words, pairs, strict=True) for part in (pair.groups() if pair else (word,))]
+
+
+def _gathered(words: list[str]) -> list[str]:
+    """``--option a=1 --option b=2`` as ``--option a=1 b=2``: tyro would keep the last one only."""
+    rest: list[str] = []
+    options: list[str] = []
+    for place, word in enumerate(words):
+        begins = words[place - 1 : place] == ["--option"] and not word.startswith("-")
+        goes_on = bool(options) and words[place - 1] == options[-1] and re.match(r"[^\W\d]\w*=", word)
+        if begins or goes_on:
+            options.append(word)
+        elif word != "--option":
+            rest.append(word)
+    return [*rest, "--option", *options] if options else words
+
+
+def _task_first(words: list[str]) -> list[str]:
+    """The task may stand anywhere among the words of ``engram train``: its name is the word that no option takes."""
+    alone = {"--" + field.name.replace("_", "-") for field in fields(Train) if isinstance(field.default, bool)}
+    for place, word in enumerate(words):
+        before = words[place - 1] if place else ""
+        taken = before.startswith("--") and before not in alone
+        if not (word.startswith("-") or "=" in word or taken):
+            return [word, *words[:place], *words[place + 1 :]]
+    return words
+
+
 def _with_config(words: list[str]) -> list[str]:
     """The words of ``engram train``, with those of the settings in --config FILE that they do not say themselves."""
-    values: dict[str, Any] = {}
-    if "--config" in words:
-        place = words.index("--config") + 1
-        values = _read(Path(words[place]) if place < len(words) else Path())
-    task = values.pop("task", None)
-    task = {"name": task} if isinstance(task, str) else task or {}
+    values, path = _settings_file(words)
+    task = values.pop("task", {})
+    task = {"name": task} if isinstance(task, str) else task
+    if not isinstance(task, dict):
+        raise OptionError(f"task in {path} must be a name or a table with a name, got {task!r}")
     named = bool(words) and not words[0].startswith("-")
     if not named and "name" in task:
-        words = [task["name"], *words]
-        named = True
+        words, named = [str(task["name"]), *words], True
+    if not named and not {"-h", "--help"} & {*words}:
+        raise OptionError(f"engram train needs a task, one of: {', '.join(TASKS)}. See engram list tasks")
     if named and words[0] not in TASKS:
         raise unknown("task", words[0], TASKS)
     if named and task.get("name", words[0]) == words[0]:
         values |= {name: value for name, value in task.items() if name != "name"}
+    said = {word.replace("_", "-") for word in words if word.startswith("--")}
+    said |= {"--steps", "--epochs"} if {"--steps", "--epochs"} & said else set()  # one or the other
+    defaults = {
+        field.name: field.default for kind in (Settings, TASKS.get(words[0], Settings)) for field in fields(kind)
+    }
     for name, value in values.items():
         flag = "--" + name.replace("_", "-")
-        if flag not in words and value is not False:
-            given = value if isinstance(value, list) else [] if value is True else [value]
-            words = [*words, flag, *map(str, given)]
+        negative = flag.replace("--", "--no-", 1)
+        if flag in said or negative in said:
+            continue
+        default = defaults.get(name)
+        if isinstance(value, bool) and isinstance(default, bool):
+            words = [*words, flag if value else negative] if value != default else words
+        elif isinstance(value, list):
+            words = [*words, flag, *map(str, value)]
+        else:
+            words = [*words, *([f"{flag}={value}"] if str(value).startswith("--") else [flag, str(value)])]
     return words
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _settings_file(words: list[str]) -> tuple[dict[str, Any], Path | None]:
+    """What the file after --config says."""
+    places = [place for place, word in enumerate(words[:-1]) if word == "--config"]  # without a file tyro complains
+    if not places:
+        return {}, None
+    path = Path(words[places[-1] + 1])
     try:
-        values = tomllib.loads(path.read_text())
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise OptionError(f"--config {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError(f"--config {path} is not TOML: {error}") from None
     known = [field.name for field in fields(Settings)]
+    values = {name.replace("-", "_"): value for name, value in values.items()}
     for name in values:
         if name not in known:
             raise unknown(f"setting in {path}", name, known)
-    return values
+    return values, path
 
 
 def _one_line(box: str) -> str:
     """What tyro says in a frame, as one line: the fault and the likeliest cure."""
-    parts = [re.sub(r"[\s│]+", " ", part).strip() for part in re.split(r"[─╭╮╰╯]{3,}", box)]
-    said = [part for part in parts[1:] if part and not part.startswith("For full helptext")]
-    fault = next((part for part in said if part not in TITLES), box.strip())
+    parts = [re.sub(r"[\s│╭─]+", " ", part).strip() for part in re.split(r"[─╭╮╰╯]{3,}|-{5,}", box)]  # or in ASCII
+    said = [part for part in parts if part and not part.startswith("For full helptext")]
+    fault = next((part for part in said if part not in TITLES), " ".join(box.split()))
     own = re.sub(r"^Error parsing (Train|task): ", "", fault)  # our own words, from a check of the settings
     if own != fault:
         return own
+    if choice := re.match(r"invalid choice '(.*)' for argument '(.*?)'\. Expected one of \((.*)\)", fault):
+        known = [name for name in re.findall(r"'([^']*)'", choice[3]) if name != "None"]
+        return str(unknown({"what": "word"}.get(choice[2], choice[2]), choice[1], known))
+    for sign, kind in (("invalid literal for int() with base 10: ", "whole number"), ("string to float: ", "number")):
+        if (flag := re.match(r"Error parsing (--[\w-]+):", fault)) and sign in fault:
+            return f"{flag[1]} must be a {kind}, got {fault.rpartition(sign)[2].rstrip('.')}"
+    if missing := re.match(r"Missing value for argument '(.*?)'", fault):
+        return f"{missing[1]} needs a value. See --help"
+    fault = re.sub(r" \(applied to [^)]*\)| Arguments are applied to the directly.*| \(required\)", "", fault)
     near = re.search(r"Perhaps you meant: .*?(--[\w-]+)", box.replace("\n", " "))
-    return fault.rstrip(".") + (f". Did you mean {near[1]}?" if near else ". See --help")
+    better = near and near[1] not in fault.split()
+    return fault.rstrip(".") + (f". Did you mean {near[1]}?" if near and better else ". See --help")

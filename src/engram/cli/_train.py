@@ -4,18 +4,27 @@ import json
 from dataclasses import dataclass, fields
 from inspect import cleandoc
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Union
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from engram.tasks import TASKS
+from engram.tasks import TASKS, Task
 from engram.train import RunDirectory, Settings, plan, resume, train
+
+
+def _example(task: type[Task]) -> str:
+    """A line that can be typed, with the first option of the task that is a number."""
+    numbers = ((field.name, field.default) for field in fields(task) if type(field.default) is int)
+    words = next((f" --{name.replace('_', '-')} {default}" for name, default in numbers), "")
+    return f"Example: engram train {task.name} --model nnrnn --hidden 128{words}"
+
 
 AnyTask: Any = Union[  # noqa: UP007 - made at run time, one command a task
     tuple(
-        Annotated[task, tyro.conf.subcommand(name, description=cleandoc(task.__doc__ or ""))]
+        Annotated[task, tyro.conf.subcommand(name, description=f"{cleandoc(task.__doc__ or '')}\n\n{_example(task)}")]
         for name, task in TASKS.items()
     )
 ]
@@ -76,12 +85,12 @@ def _show_run(run: RunDirectory, as_json: bool) -> None:
         names = ("status", "step", "parameters", "results", "best")
         print(json.dumps({"run": str(run.folder), **{name: run.facts.get(name) for name in names}}))
         return
-    task, console = run.settings.task, Console(highlight=False, soft_wrap=True)
+    task, console = run.settings.task, Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     for split, scores in run.facts["results"].items():
         shown = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
         share = scores["loss"] / task.memoryless_baseline
         console.print(f"{split}: {shown} ({share:.1%} of the loss without memory)")
-    console.print(f"run: {run.folder} (engram evaluate {run.folder} --plot draws its curves)")
+    console.print(f"run: {run.folder} (engram evaluate {quote(str(run.folder))} --plot draws its curves)")
 
 
 def _show_plan(facts: dict[str, Any], as_json: bool) -> None:

@@ -7,8 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from engram.errors import DTypeError, check_size
-from engram.tasks._range import check_between
+from engram.errors import DTypeError, check_between, check_size
 from engram.tasks._relu_system import System, calibrated, columns, draw, product
 from engram.tasks._score import masked_mse
 from engram.tasks._seeds import normal

@@ -6,8 +6,7 @@ from typing import ClassVar
 
 import torch
 
-from engram.errors import OptionError, check_size
-from engram.tasks._range import check_between
+from engram.errors import OptionError, check_between, check_size
 from engram.tasks._regression import Regression, delayed
 from engram.tasks._seeds import normal
 from engram.tasks._task import Batch

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from engram.errors import RunError
-from engram.train._files import prepare, publish, sealed, sha256, sync_folder, unseal
+from engram.train._files import beside, prepare, publish, sealed, sha256, sync_folder, unseal
 
 TENSORS, VALUES = "checkpoint.safetensors", "checkpoint.json"
 OLD_TENSORS, OLD_VALUES = "checkpoint-before.safetensors", "checkpoint-before.json"
@@ -40,35 +40,59 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     values = {"version": VERSION, "tensors": sha256(content), "complex": complex_names, **checkpoint.values}
     prepare(folder / TENSORS, content)
     prepare(folder / VALUES, sealed(values))
-    for name, old in ((TENSORS, OLD_TENSORS), (VALUES, OLD_VALUES)):
-        if (folder / name).exists():
-            (folder / name).replace(folder / old)
-    sync_folder(folder)
+    if (folder / VALUES).exists():  # else TENSORS, if there, are those of a save that was cut off: not worth keeping
+        for name, old in ((TENSORS, OLD_TENSORS), (VALUES, OLD_VALUES)):
+            if (folder / name).exists():
+                (folder / name).replace(folder / old)
+        sync_folder(folder)
     publish(folder / TENSORS)
     publish(folder / VALUES)
 
 
 def load(folder: Path) -> Checkpoint:
     """The newest checkpoint that is whole; a warning says so if that is not the last one."""
-    faults = []
+    return _find(folder)[0]
+
+
+def load_to_go_on(folder: Path) -> Checkpoint:
+    """As :func:`load`, and what is damaged is taken away, so that no save puts it in place of what is whole."""
+    checkpoint, *used = _find(folder)
+    if used != [TENSORS, VALUES]:
+        for name, old in ((TENSORS, OLD_TENSORS), (VALUES, OLD_VALUES)):
+            if name in used:
+                (folder / name).replace(folder / old)
+            else:
+                (folder / name).unlink(missing_ok=True)
+        sync_folder(folder)
+    return checkpoint
+
+
+def _find(folder: Path) -> tuple[Checkpoint, str, str]:
+    """A checkpoint, and the files of its tensors and values."""
+    faults: list[str] = []
+    saving = beside(folder / VALUES).exists()
+    cut_off = (
+        False  # no VALUES since a save is under way, or was killed: the one before is the last, nothing is damaged
+    )
     for values_name in (VALUES, OLD_VALUES):
         try:
             values = unseal((folder / values_name).read_bytes())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             faults.append(f"{values_name}: {error}")
+            cut_off |= saving and isinstance(error, FileNotFoundError)
             continue
         if values.get("version") != VERSION:
             raise RunError(f"{folder / values_name} is of version {values.get('version')}, this engram reads {VERSION}")
         for tensors_name in (TENSORS, OLD_TENSORS):
             tensors = _read(folder / tensors_name, values, faults)
             if tensors is not None:
-                if values_name == OLD_VALUES:
+                if values_name == OLD_VALUES and not cut_off:
                     warnings.warn(
                         f"the last checkpoint of {folder} is damaged ({faults[0]}); "
-                        f"going on from the one before, step {values['step']}",
-                        stacklevel=2,
+                        f"going on from the one before, step {values.get('step')}",
+                        stacklevel=3,
                     )
-                return Checkpoint(tensors, values)
+                return Checkpoint(tensors, values), tensors_name, values_name
     raise RunError(f"{folder} has no checkpoint that can be read ({'; '.join(faults)}): start the run again")
 
 
@@ -79,15 +103,17 @@ def _read(path: Path, values: dict[str, Any], faults: list[str]) -> dict[str, Te
         if sha256(content) != values["tensors"]:
             raise ValueError("its content does not match its hash in the JSON file")
         tensors = safetensors.torch.load(content)
-    except (OSError, ValueError, SafetensorError) as error:
+        return {name: torch.view_as_complex(t) if name in values["complex"] else t for name, t in tensors.items()}
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         faults.append(f"{path.name}: {error}")
         return None
-    return {name: torch.view_as_complex(t) if name in values["complex"] else t for name, t in tensors.items()}
 
 
 def pack(prefix: str, state: Any, tensors: dict[str, Tensor]) -> Any:
     """A nested state_dict as JSON, its tensors moved to ``tensors`` under their path."""
     if isinstance(state, Tensor):
+        while prefix in tensors:  # the keys 1 and "1" have the same path
+            prefix += "_"
         tensors[prefix] = state
         return {"tensor": prefix}
     if isinstance(state, dict):

@@ -27,7 +27,8 @@ class RunDirectory:
         try:
             self.facts: dict[str, Any] = json.loads((self.folder / "run.json").read_bytes())
             self.settings = Settings.from_dict(self.facts["settings"])
-        except (ValueError, KeyError, TypeError) as error:
+            self.facts["status"], self.facts["versions"]  # must be there
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             if isinstance(error, EngramError):
                 raise RunError(f"{self.folder / 'run.json'}: {error}") from None
             raise RunError(f"{self.folder / 'run.json'} cannot be read ({error}): start the run again") from None
@@ -60,7 +61,10 @@ class RunDirectory:
         """The lines of metrics.jsonl. A last line that was cut off by a kill is left out."""
         path = self.folder / "metrics.jsonl"
         lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-        return [json.loads(line) for line in lines]
+        try:
+            return [json.loads(line) for line in lines]
+        except ValueError as error:
+            raise RunError(f"{path} cannot be read ({error}): it was changed by another program") from None
 
     @property
     def status(self) -> str:
@@ -78,6 +82,7 @@ class AppendedFile:
         self.file.seek(0, os.SEEK_END)
         if length is not None:
             if length > self.file.tell():
+                self.close()
                 raise RunError(f"{path} is shorter than its checkpoint says: lines were taken away. Start again")
             self.file.truncate(length)
             self.file.seek(length)

@@ -21,14 +21,14 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def prepare(path: Path, content: bytes) -> None:
     """The first half of :func:`write_whole`: the content is safe on disk, under another name."""
-    beside = _beside(path)
+    new = beside(path)
     try:
-        with beside.open("wb") as file:
+        with new.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:  # a full disk, a limit, a folder that is gone
-        beside.unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
         raise StoppedError(
             f"{path} could not be written ({error.strerror}); what was there before is intact. "
             f"Make room, then: engram resume {path.parent}"
@@ -37,11 +37,12 @@ def prepare(path: Path, content: bytes) -> None:
 
 def publish(path: Path) -> None:
     """The second half: the content takes its name."""
-    _beside(path).replace(path)
+    beside(path).replace(path)
     sync_folder(path.parent)
 
 
-def _beside(path: Path) -> Path:
+def beside(path: Path) -> Path:
+    """Where content waits for its name."""
     return path.with_name(path.name + ".new")
 
 

@@ -8,6 +8,10 @@ from typing import Any, Self
 from lightning_fabric import Fabric
 
 
+class Asked(KeyboardInterrupt):
+    """Ctrl-C where nothing is half done."""
+
+
 class Interrupt:
     """A block in which Ctrl-C (or SIGTERM) only asks to stop; a second one stops at once.
 
@@ -40,4 +44,4 @@ class Interrupt:
     def check(self, *_: object) -> None:
         """Leave here if asked to."""
         if self.agree(self.asked):
-            raise KeyboardInterrupt
+            raise Asked

@@ -98,6 +98,14 @@ class Loop:
         """Over all processes, which so agree on whether to stop."""
         return loss if self.fabric.world_size == 1 else self.fabric.all_reduce(loss)  # type: ignore[return-value]
 
+    def mean_scores(self, scores: dict[str, float]) -> dict[str, float]:
+        """Over all processes, each of which scored its columns."""
+        if self.fabric.world_size == 1:
+            return scores
+        return {
+            name: float(self._mean(torch.tensor(score, device=self.fabric.device))) for name, score in scores.items()
+        }
+
     def _share(self, batch: Batch) -> Batch:
         """The columns of this process."""
         if self.fabric.world_size == 1:

@@ -17,7 +17,7 @@ class Report:
     def __init__(self, folder: Path, task: Task, total: int, show: bool, tensorboard: bool, step: int) -> None:
         self.task, self.show = task, show
         self.log = AppendedFile(folder / "stdout.log")
-        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),

@@ -8,11 +8,14 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from torch.multiprocessing.spawn import ProcessRaisedException
 
+from engram import errors
 from engram.errors import OptionError, RunError, check_size
 from engram.train._directory import RunDirectory
 from engram.train._files import locked
 from engram.train._interrupt import Interrupt
+from engram.train._network import make_network
 from engram.train._settings import Settings
 from engram.train._worker import Worker
 
@@ -24,7 +27,9 @@ def train(settings: Settings, out: Path | str = "runs", name: str | None = None,
     any end, :func:`resume` goes on. ``show`` prints progress to standard error.
     """
     settings = replace(settings, threads=settings.threads or torch.get_num_threads())  # resume with as many
-    run = RunDirectory.create(Path(out) / (name or _free_name(Path(out), settings)), settings)
+    folder = Path(out) / (_free_name(Path(out), settings) if name is None else _inside(name))
+    _rehearse(settings)
+    run = RunDirectory.create(folder, settings)
     return _carry_on(run, show)
 
 
@@ -37,6 +42,21 @@ def resume(folder: Path | str, *, steps: int | None = None, show: bool = False) 
     elif run.status == "done":
         raise RunError(f"{run.folder} is done: engram evaluate {run.folder} shows it, --steps N trains it further")
     return _carry_on(run, show)
+
+
+def _inside(name: str) -> str:
+    """A name that stays within the folder of runs."""
+    if not Path(name).parts or Path(name).is_absolute() or ".." in Path(name).parts:
+        raise OptionError(f"the name of a run is a folder within --out, such as first; got {name!r}")
+    return name
+
+
+def _rehearse(settings: Settings) -> None:
+    """What is refused is refused before there is a directory."""
+    with torch.random.fork_rng(devices=()):
+        make_fabric(settings)
+        make_network(settings)
+        settings.batches("train")
 
 
 def _free_name(out: Path, settings: Settings) -> str:
@@ -54,10 +74,24 @@ def _carry_on(run: RunDirectory, show: bool) -> RunDirectory:
             if settings.processes == 1:
                 _work(make_fabric(settings), run, show)
             else:
-                make_fabric(settings).launch(_work, run, show)  # type: ignore[arg-type]
+                _launch(settings, run, show)
         finally:
             torch.set_num_threads(threads)
     return RunDirectory(run.folder)
+
+
+def _launch(settings: Settings, run: RunDirectory, show: bool) -> None:
+    """Several processes; what stops one of them is raised here as with one process."""
+    try:
+        make_fabric(settings).launch(_work, run, show)  # type: ignore[arg-type]
+    except ProcessRaisedException as error:  # all that is left of the cause is its traceback
+        _, ours, cause = str(error).rpartition("\nengram.errors.")
+        kind, _, message = cause.partition(": ")
+        if ours:
+            raise getattr(errors, kind)(message.strip()) from error
+        raise
+    if RunDirectory(run.folder).status == "stopped":
+        raise KeyboardInterrupt
 
 
 def make_fabric(settings: Settings) -> Fabric:

@@ -26,7 +26,7 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
             raise OptionError(f"an option is NAME=VALUE, such as activation=tanh; got {word!r}")
         try:
             options[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             options[name] = value
     return options
 
@@ -112,6 +112,15 @@ class Settings:
         for name, least in optional.items():
             if getattr(self, name) is not None:
                 check_size(name, getattr(self, name), least)
+        if not isinstance(self.tensorboard, bool):
+            raise DTypeError(f"tensorboard must be true or false, got {self.tensorboard!r}")
+        if not isinstance(self.device, str):
+            raise DTypeError(f"device must be a name such as cpu or cuda:1, got {self.device!r}")
+        for name in ("lr", "lr_orthogonal", "weight_decay", "clip", "save_every", "plateau_factor"):
+            value = getattr(self, name)
+            left_out = name == "lr_orthogonal" and value is None
+            if isinstance(value, bool) or not (left_out or isinstance(value, int | float)):
+                raise DTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
         for name in ("lr", "lr_orthogonal"):
             if getattr(self, name) is not None and not 0 < getattr(self, name) < float("inf"):
                 raise OptionError(f"{name} must be positive, got {getattr(self, name)}")
@@ -152,7 +161,7 @@ class Settings:
                 raise unknown("setting", name, known)
         task = values.get("task")
         task = {"name": task} if isinstance(task, str) else task
-        if not isinstance(task, dict) or "name" not in task:
+        if not isinstance(task, dict) or not isinstance(task.get("name"), str):
             raise OptionError(f"settings need a task, a name or a table with a name ({', '.join(TASKS)}); got {task!r}")
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         options = {name: tuple(v) if isinstance(v, list) else v for name, v in task.items() if name != "name"}

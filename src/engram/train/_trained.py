@@ -7,14 +7,12 @@ from typing import Any
 
 import torch
 
-from engram.errors import RunError
+from engram.errors import RunError, check_choice
 from engram.tasks import Task, make_task
 from engram.train._checkpoint import load
 from engram.train._directory import RunDirectory
 from engram.train._evaluate import evaluate_split
 from engram.train._network import Network, make_network
-
-DTYPES = {"32-true": torch.float32, "64-true": torch.float64, "bf16-mixed": torch.float32}
 
 
 def load_network(folder: Path | str, *, best: bool = True) -> Network:
@@ -24,7 +22,8 @@ def load_network(folder: Path | str, *, best: bool = True) -> Network:
     prefix = "best." if best and any(name.startswith("best.") for name in tensors) else "network."
     weights = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
     with torch.random.fork_rng(devices=()):
-        network = make_network(run.settings).to(DTYPES[run.settings.precision])
+        network = make_network(run.settings)
+        network = network.double() if run.settings.precision == "64-true" else network  # complex stays complex
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
@@ -54,7 +53,11 @@ def evaluate(
         settings = replace(settings, task=make_task(settings.task.name, **{**settings.task.options(), **options}))
     network = load_network(folder, best=best)
     _check_fit(settings.task, run.settings.task)
+    if split is not None:
+        check_choice("split", split, ("train", "valid", "test", *settings.task.exams()))
     tasks = settings.task.exams() if split is None else {split: settings.task}
+    if split == "train" and not settings.batches(split).per_epoch:
+        raise RunError(f"{settings.task.name} draws its training sequences afresh at each step: see test instead")
     dtype, device = network.dtype, torch.device("cpu")
     return {
         name: evaluate_split(network, task, settings.batches(name, task), device, dtype, after_batch)

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from lightning_fabric import Fabric
 
-from engram.errors import StoppedError
-from engram.train._checkpoint import OLD_TENSORS, TENSORS, Checkpoint, load, save
+from engram.errors import RunError, StoppedError, check_size
+from engram.train._checkpoint import OLD_TENSORS, OLD_VALUES, VALUES, Checkpoint, load, load_to_go_on, save
 from engram.train._directory import AppendedFile, RunDirectory, versions
-from engram.train._interrupt import Interrupt
+from engram.train._interrupt import Asked, Interrupt
 from engram.train._loop import Loop
 from engram.train._report import Report
 
@@ -30,15 +30,25 @@ class Worker:
         length = 0
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            if any((run.folder / name).exists() for name in (TENSORS, OLD_TENSORS)):
-                checkpoint = load(run.folder)
-                self.loop.restore(checkpoint)
-                length = checkpoint.values["metrics"]
+            # TENSORS alone are a first save that was cut off
+            if any((run.folder / name).exists() for name in (VALUES, OLD_VALUES, OLD_TENSORS)):
+                length = self._restore((load_to_go_on if self.leads else load)(run.folder))
+        if self.loop.step > self.loop.total:
+            raise RunError(f"{run.folder} is at step {self.loop.step} already: --steps must be at least that")
+        self.testing = False
         self.saved = -float("inf")  # the first step saves: there is always something to go back to
         if self.leads:
             self._open(length, show)
             for warning in heard:
                 self.report.say(f"warning: {warning.message}")
+
+    def _restore(self, checkpoint: Checkpoint) -> int:
+        """The loop as it was; the length of metrics.jsonl then."""
+        try:
+            self.loop.restore(checkpoint)
+            return check_size("metrics", checkpoint.values["metrics"], least=0)
+        except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:  # not of this run
+            raise RunError(f"the checkpoint of {self.run.folder} does not fit its settings: {error}") from error
 
     def _open(self, length: int, show: bool) -> None:
         """The files, cut back to the checkpoint."""
@@ -65,11 +75,13 @@ class Worker:
             self.train()
             self._test()
             status, reason = "done", ""
-        except KeyboardInterrupt:
-            self._save(self._state())
+        except KeyboardInterrupt as interrupt:
+            try:
+                self._stop(all_well=isinstance(interrupt, Asked))
+            except StoppedError as error:
+                reason = str(error)
+                raise
             status, reason = "stopped", f"interrupted at step {self.loop.step}"
-            if self.leads:
-                self.report.say(f"stopped at step {self.loop.step}, all saved. Go on: engram resume {self.run.folder}")
             raise
         except StoppedError as error:
             reason = str(error)
@@ -78,8 +90,16 @@ class Worker:
             if self.leads:
                 self.report.close()
                 self.metrics.close()
-                with suppress(StoppedError):  # the disk may be full
+                with suppress(StoppedError, OSError):  # the disk may be full
                     self.run.note(status=status, reason=reason, step=self.loop.step)
+
+    def _stop(self, all_well: bool) -> None:
+        """Save, unless a step is half done (the checkpoint before is good) or the test has begun (all is saved)."""
+        if all_well and not self.testing:
+            self._save(self._state())
+        if self.leads:
+            saved = "all saved" if all_well else "at once: what came after the last checkpoint will be done again"
+            self.report.say(f"stopped at step {self.loop.step}, {saved}. Go on: engram resume {self.run.folder}")
 
     def train(self) -> None:
         """To the last step, or until the patience is over."""
@@ -96,15 +116,16 @@ class Worker:
                 self._save(state)
             if self.leads:
                 self.report.at(loop.step, loss)
-                if loop.step % settings.log_every == 0 or loop.step == loop.total:
-                    scores = {"loss": loss, **loop.task.metrics(outputs, batch), "lr": loop.optimizers.lr}
-                    self._line("train", scores)
+            if loop.step % settings.log_every == 0 or loop.step == loop.total:
+                scores = loop.mean_scores(loop.task.metrics(outputs, batch))
+                self._line("train", {"loss": loss, **scores, "lr": loop.optimizers.lr})
             self.interrupt.check()
 
     def _test(self) -> None:
         """The best weights, on everything the task examines."""
         loop = self.loop
         self._save(self._state())
+        self.testing = True
         loop.use_best_weights()
         results = {}
         for split, task in loop.task.exams().items():
@@ -129,6 +150,12 @@ class Worker:
                 f"the weights are not finite after step {state.values['step']}; the last good ones are kept"
             )
         if self.leads:
-            self.metrics.sync()
-            save(self.run.folder, state)
+            try:
+                self.metrics.sync()
+                save(self.run.folder, state)
+            except OSError as error:
+                raise StoppedError(
+                    f"{self.run.folder} could not be written ({error.strerror}); the last checkpoint is intact. "
+                    f"Make room, then: engram resume {self.run.folder}"
+                ) from error
         self.saved = time.monotonic()

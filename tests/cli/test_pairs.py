@@ -1,0 +1,76 @@
+"""Every model learns every task: one step of each pair changes the weights and gives a finite loss."""
+
+import math
+
+import pytest
+import torch
+
+from engram.nn import MODELS
+from engram.tasks import TASKS, Task, make_task
+from engram.tasks._data import find
+from engram.train import Settings, make_fabric
+from engram.train._loop import Loop
+
+SMALL = {
+    "copy": {"delay": 3, "length": 2},
+    "copying-memory": {"delay": 3, "length": 2},
+    "transfer-copy": {"delay": 3, "length": 2},
+    "denoise": {"delay": 4, "length": 2},
+    "adding": {"length": 8},
+    "start-end": {"length": 8, "data": 2},
+    "lag-copy": {"lag": 2, "length": 6},
+    "sinus": {"length": 6},
+    "copy-sinus": {"length": 6, "lag": 2},
+    "parity": {"length": 6},
+    "contractive": {"length": 8},
+    "smnist": {},
+    "psmnist": {},
+    "mnist-patches": {},
+    "ptb": {"bptt": 5},
+    "shakespeare": {"length": 8},
+    "pautomac": {},
+}
+"""Options that make a step quick. A new task needs a line here."""
+FILES = {
+    "smnist": "mnist/train-images-idx3-ubyte",
+    "psmnist": "mnist/train-images-idx3-ubyte",
+    "mnist-patches": "mnist/train-images-idx3-ubyte",
+    "ptb": "ptb/ptb.char.train.txt",
+    "shakespeare": "tinyshakespeare/input.txt",
+    "pautomac": "pautomac/1.pautomac.train",
+}
+ASLEEP = {("eurnn", "last")}
+"""The start of the source, input weights within 0.01 and a modReLU bias of -0.01, leaves the last state at zero."""
+
+
+def small(name: str) -> Task:
+    if name in FILES and find(FILES[name]) is None:
+        pytest.skip(f"{FILES[name]} is not on this machine")
+    return make_task(name, **SMALL[name])
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("model", MODELS)
+def test_one_step(model: str, task: str) -> None:
+    samples = 8 if task in FILES and task != "ptb" else 0  # of a text: all of it
+    settings = Settings(small(task), model, hidden=8, batch=2, samples=samples)
+    loop = Loop(settings, make_fabric(settings))
+    before = {name: value.detach().clone() for name, value in loop.network.named_parameters()}
+    loss, outputs, batch = loop.train_step()
+    assert math.isfinite(loss)
+    assert outputs.shape[:2] == batch.targets.shape[:2]
+    assert outputs.shape[-1] == settings.task.output_size
+    assert loop.step == 1
+    after = dict(loop.network.named_parameters())
+    assert all(bool(value.isfinite().all()) for value in after.values())
+    changed = {name for name, value in after.items() if not torch.equal(value, before[name])}
+    assert "head.bias" in changed
+    if (model, settings.task.answer) not in ASLEEP:
+        assert "head.weight" in changed
+        assert any(name.startswith("layer.") for name in changed)
+    assert all(math.isfinite(score) for score in loop.task.metrics(outputs, batch).values())
+
+
+def test_every_task_is_in_the_table() -> None:
+    assert list(SMALL) == list(TASKS)
+    assert set(FILES) == {name for name, task in TASKS.items() if task.is_data_set}

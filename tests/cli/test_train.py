@@ -1,0 +1,584 @@
+"""``engram train``, ``resume`` and ``evaluate``, as typed: files, settings, streams. In this process: it is fast."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engram.cli import main
+from engram.errors import EngramError
+from engram.nn import MODELS
+from engram.train import RunDirectory, load_network
+from engram.train._interrupt import Interrupt
+
+SMALL = ["train", "copy", "--hidden", "8", "--delay", "3", "--steps", "3", "--batch", "4"]
+QUICK = [*SMALL, "--valid-samples", "8", "--test-samples", "8", "--log-every", "1"]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command that must succeed, and gives what it says on standard output."""
+
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        code = main(list(words))
+        said = capsys.readouterr()
+        assert code == 0, said.err
+        return said.out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command that must be refused, and gives its one line."""
+
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        assert main(list(words)) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert re.fullmatch(r"engram: [^\n]+\n", said.err)
+        return said.err.removeprefix("engram: ").strip()
+
+    return run
+
+
+def settings(folder: str | Path) -> dict[str, Any]:
+    return json.loads(Path(folder, "run.json").read_text())["settings"]
+
+
+def lines(folder: str | Path) -> list[dict[str, Any]]:
+    """metrics.jsonl without the times."""
+    found = RunDirectory(folder).metrics()
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in found]
+
+
+# train
+
+
+def test_what_one_needs_to_type(told: Any) -> None:
+    out = told("train", "copy", "--model", "nnrnn", "--hidden", "128", "--delay", "200", "--steps", "1", "--batch", "2")
+    (folder,) = Path("runs").iterdir()
+    assert re.fullmatch(r"copy-nnrnn-\d{8}-\d{6}", folder.name)
+    assert re.search(r"^test: loss [\d.]+, accuracy [\d.]+ \([\d.]+% of the loss without memory\)$", out, re.MULTILINE)
+    assert f"run: {folder}" in out
+    found = settings(folder)
+    assert (found["model"], found["hidden"], found["task"]["delay"]) == ("nnrnn", 128, 200)
+
+
+def test_files_and_lines(told: Any) -> None:
+    told(*QUICK, "--name", "first")
+    folder = Path("runs/first")
+    made = {path.name for path in folder.iterdir()}
+    assert {"run.json", "metrics.jsonl", "stdout.log", "checkpoint.json", "checkpoint.safetensors"} <= made
+    raw = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["step"], line["split"]) for line in raw] == [
+        (1, "train"),
+        (2, "train"),
+        (3, "train"),
+        (3, "valid"),
+        (3, "test"),
+    ]
+    assert all(line.keys() >= {"step", "split", "loss", "accuracy", "seconds"} for line in raw)
+    seconds = [line["seconds"] for line in raw]
+    assert seconds == sorted(seconds)
+    facts = json.loads((folder / "run.json").read_text())
+    assert facts["status"] == "done"
+    assert facts["results"]["test"]["loss"] == raw[-1]["loss"]
+
+
+FLAGS: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "model": (["--model", "lstm"], {"model": "lstm"}),
+    "hidden": (["--hidden", "5"], {"hidden": 5}),
+    "layers": (["--layers", "2"], {"layers": 2}),
+    "steps": (["--steps", "2"], {"steps": 2}),
+    "batch": (["--batch", "3"], {"batch": 3}),
+    "lr": (["--lr", "1e-4"], {"lr": 1e-4}),
+    "lr with equals": (["--lr=1e-4"], {"lr": 1e-4}),
+    "lr-orthogonal": (["--lr-orthogonal", "0.5"], {"lr_orthogonal": 0.5}),
+    "lr_orthogonal": (["--lr_orthogonal", "0.5"], {"lr_orthogonal": 0.5}),
+    "optimizer": (["--optimizer", "rmsprop"], {"optimizer": "rmsprop"}),
+    "seed": (["--seed", "7"], {"seed": 7}),
+    "threads": (["--threads", "1"], {"threads": 1}),
+    "weight-decay": (["--weight-decay", "0.1"], {"weight_decay": 0.1}),
+    "clip": (["--clip", "0"], {"clip": 0.0}),
+    "patience": (["--patience", "3"], {"patience": 3}),
+    "plateau": (["--plateau", "2", "--plateau-factor", "0.1"], {"plateau": 2, "plateau_factor": 0.1}),
+    "samples": (["--samples", "8"], {"samples": 8}),
+    "validate-every": (["--validate-every", "1"], {"validate_every": 1}),
+    "log-every": (["--log-every", "2"], {"log_every": 2}),
+    "save-every": (["--save-every", "0"], {"save_every": 0.0}),
+    "precision": (["--precision", "64-true"], {"precision": "64-true"}),
+    "option": (["--option", "activation=tanh"], {"option": ["activation=tanh"]}),
+    "two options": (
+        ["--option", "activation=tanh", "activation_in=recurrence"],
+        {"option": ["activation=tanh", "activation_in=recurrence"]},
+    ),
+    "option twice": (
+        ["--option", "activation=tanh", "--option", "activation_in=recurrence"],
+        {"option": ["activation=tanh", "activation_in=recurrence"]},
+    ),
+    "of the task": (
+        ["--length", "2", "--layout", "at"],
+        {"task": {"name": "copy", "delay": 3, "length": 2, "layout": "at"}},
+    ),
+    "the last one counts": (["--seed", "1", "--seed", "2"], {"seed": 2}),
+}
+
+
+@pytest.mark.parametrize("case", FLAGS)
+def test_every_flag_has_its_effect(case: str, told: Any) -> None:
+    words, expected = FLAGS[case]
+    told(*QUICK, "--name", "plain")
+    told(*QUICK, "--name", "flagged", *words)
+    before, after = settings("runs/plain"), settings("runs/flagged")
+    assert {name: after[name] for name in expected} == expected
+    assert {name for name in after if after[name] != before[name]} <= set(expected)
+
+
+def test_flags_change_what_is_computed(told: Any) -> None:
+    """Not only what is written down."""
+    told(*QUICK, "--name", "plain")
+    told(*QUICK, "--name", "again")
+    assert lines("runs/plain") == lines("runs/again")
+    for words in (["--lr", "0.1"], ["--lr-orthogonal", "0.1"], ["--seed", "1"], ["--optimizer", "sgd"]):
+        name = words[0].strip("-")
+        told(*QUICK, "--name", name, *words)
+        assert lines(Path("runs", name))[-1]["loss"] != lines("runs/plain")[-1]["loss"]
+
+
+def test_the_task_may_stand_anywhere(told: Any) -> None:
+    told("train", "--delay", "3", "--json", *QUICK[2:], "copy", "--name", "copy")
+    assert settings("runs/copy")["task"]["delay"] == 3
+
+
+def test_json_is_all_there_is(told: Any) -> None:
+    out = told(*QUICK, "--name", "first", "--json")
+    assert out.count("\n") == 1
+    found = json.loads(out)
+    assert found.keys() == {"run", "status", "step", "parameters", "results", "best"}
+    assert (found["run"], found["status"], found["step"]) == ("runs/first", "done", 3)
+    assert found["results"]["test"].keys() == {"loss", "accuracy"}
+    assert found["parameters"] == sum(p.numel() for p in load_network("runs/first").parameters())
+
+
+def test_dry_run_writes_nothing(told: Any, tmp_path: Path) -> None:
+    text = re.sub(r"\s+", " ", told(*SMALL, "--dry-run"))
+    assert "197 parameters; 3 steps of 23 time steps; about 0 s of training" in text  # 8*7/2 + 80 + 8 + 9*9, 3 + 2*10
+    assert re.search(r"[\d.]+ ms a step\) and [\d,]+ MB", text)
+    assert "hidden │ 8" in text
+    assert not list(tmp_path.iterdir())
+
+
+def test_dry_run_as_json(told: Any, tmp_path: Path) -> None:
+    out = told(*SMALL, "--steps", "1000", "--dry-run", "--json", "--out", "elsewhere")
+    assert out.count("\n") == 1
+    found = json.loads(out)
+    assert (found["parameters"], found["steps"], found["sequence_length"]) == (197, 1000, 23)
+    assert found["seconds"] == pytest.approx(1000 * found["seconds_a_step"])
+    assert found["seconds_a_step"] > 0
+    assert found["peak_memory_mb"] > 50  # torch alone
+    assert found["settings"]["hidden"] == 8
+    assert not list(tmp_path.iterdir())
+
+
+def test_dry_run_counts_what_a_run_has(told: Any) -> None:
+    planned = json.loads(told(*QUICK, "--model", "goru", "--layers", "2", "--dry-run", "--json"))["parameters"]
+    assert json.loads(told(*QUICK, "--model", "goru", "--layers", "2", "--json"))["parameters"] == planned
+
+
+# names
+
+
+def test_same_name_is_refused(told: Any, refused: Any) -> None:
+    told(*QUICK, "--name", "first")
+    before = Path("runs/first/run.json").read_bytes()
+    assert "runs/first holds a run already: engram resume runs/first" in refused(*QUICK, "--name", "first")
+    assert Path("runs/first/run.json").read_bytes() == before
+
+
+def test_names_never_collide(told: Any) -> None:
+    """Three within a second, as in a loop of a shell."""
+    folders = {json.loads(told(*QUICK, "--steps", "1", "--json"))["run"] for _ in range(3)}
+    assert len(folders) == 3
+    assert {str(path) for path in Path("runs").iterdir()} == folders
+
+
+@pytest.mark.parametrize("name", ["a b", "größe-λ", "[red]x", "b[/b]", ":smile:", "100%", "{x}", "sweep/first", "-x"])
+def test_odd_names(name: str, told: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    out = told(*QUICK, "--out", "my runs", f"--name={name}")
+    folder = Path("my runs", name)
+    assert (folder / "run.json").exists()
+    assert f"run: {folder} (engram evaluate '{folder}' --plot" in out
+    assert main(["evaluate", str(folder), "--plot"]) == 0
+    assert f"figure: {folder}/curves.svg\n" in capsys.readouterr().err
+    assert (folder / "curves.svg").exists()
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "a/../../x", "/x", "", "."])
+def test_a_name_that_leaves_the_folder_is_refused(name: str, refused: Any, tmp_path: Path) -> None:
+    assert refused(*QUICK, f"--name={name}").endswith(f"a folder within --out, such as first; got {name!r}")
+    assert not list(tmp_path.iterdir())
+
+
+REFUSED = {
+    "option of the model": (["--option", "foo=3"], "unknown option of ExpRNN 'foo'"),
+    "option of torch's": (["--model", "lstm", "--option", "foo=3"], "option of lstm: .*'foo'"),
+    "value of an option": (["--option", "activation=tahn"], "Did you mean 'tanh'"),
+    "device": (["--device", "gpu9"], "device 'gpu9' cannot be used here"),
+    "embedding": (["--embedding", "3"], "embedding is for tasks of symbols"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_leaves_nothing_behind(case: str, refused: Any, tmp_path: Path) -> None:
+    """So that the same name can be used once the mistake is mended."""
+    words, message = REFUSED[case]
+    assert re.search(message, refused(*QUICK, "--name", "first", *words))
+    assert not list(tmp_path.iterdir())
+
+
+def test_out_that_is_a_file(refused: Any) -> None:
+    Path("taken").write_text("")
+    assert "taken" in refused(*QUICK, "--out", "taken")
+
+
+# settings from a file
+
+
+def write(text: str, name: str = "settings.toml") -> str:
+    Path(name).write_text(text, encoding="utf-8")
+    return name
+
+
+FILE = """
+model = "lstm"
+hidden = 6
+steps = 2
+batch = 4
+lr-orthogonal = 0.5
+weight_decay = 1e-3
+option = ["bias=False", "dropout=0"]
+tensorboard = false
+valid_samples = 4
+test_samples = 4
+[task]
+name = "copy"
+delay = 4
+layout = "at"
+"""
+
+
+@pytest.mark.parametrize("given", [["--config", "settings.toml"], ["--config=settings.toml"]])
+def test_config(given: list[str], told: Any) -> None:
+    """The task is from the file too. Hyphens and underscores are alike."""
+    write(FILE)
+    told("train", *given, "--name", "first")
+    found = settings("runs/first")
+    assert found["task"] == {"name": "copy", "delay": 4, "length": 10, "layout": "at"}
+    expected = {"model": "lstm", "hidden": 6, "steps": 2, "batch": 4, "lr_orthogonal": 0.5, "weight_decay": 1e-3}
+    assert {name: found[name] for name in expected} == expected
+    assert found["option"] == ["bias=False", "dropout=0"]
+
+
+def plan(told: Any, *words: str) -> dict[str, Any]:
+    return json.loads(told("train", *words, "--dry-run", "--json"))["settings"]
+
+
+@pytest.mark.parametrize("words", [["--hidden", "5"], ["--hidden=5"]])
+def test_the_command_line_goes_before_the_file(words: list[str], told: Any) -> None:
+    write(FILE)
+    found = plan(told, "--config", "settings.toml", *words, "--lr_orthogonal", "0.25", "--option", "bias=True")
+    assert (found["hidden"], found["lr_orthogonal"], found["option"]) == (5, 0.25, ["bias=True"])
+    assert found["model"] == "lstm"
+
+
+def test_epochs_go_before_steps_of_the_file(told: Any) -> None:
+    write(FILE)
+    found = plan(told, "--config", "settings.toml", "--epochs", "2")
+    assert (found["steps"], found["epochs"]) == (None, 2)
+
+
+@pytest.mark.parametrize("words", [["copy", "--config", "settings.toml"], ["--config", "settings.toml", "copy"]])
+def test_the_task_in_both_places(words: list[str], told: Any) -> None:
+    write(FILE)
+    assert plan(told, *words, "--delay", "5")["task"] == {"name": "copy", "delay": 5, "length": 10, "layout": "at"}
+
+
+def test_another_task_than_that_of_the_file(told: Any) -> None:
+    write(FILE)
+    found = plan(told, "parity", "--config", "settings.toml")
+    assert (found["task"]["name"], found["hidden"]) == ("parity", 6)
+
+
+def test_a_task_by_its_name_alone(told: Any) -> None:
+    write('task = "parity"\nhidden = 4\nbatch = 2')
+    assert plan(told, "--config", "settings.toml")["task"]["name"] == "parity"
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_booleans_that_are_on_unless_said(value: bool, told: Any) -> None:
+    write(f"hidden = 4\nbatch = 2\n[task]\nname = 'contractive'\nlength = 8\nnormalised = {str(value).lower()}")
+    assert plan(told, "--config", "settings.toml")["task"]["normalised"] is value
+
+
+def test_booleans_that_are_off_unless_said(told: Any) -> None:
+    write("hidden = 4\nbatch = 2\ntensorboard = true")
+    assert plan(told, "copy", "--config", "settings.toml")["tensorboard"] is True
+
+
+def test_lists_of_a_task(told: Any) -> None:
+    write("hidden = 4\nbatch = 2\n[task]\nname = 'transfer-copy'\ndelay = 3\ntests = [5, 6]")
+    assert plan(told, "--config", "settings.toml")["task"]["tests"] == [5, 6]
+
+
+def test_the_settings_of_a_run_can_be_a_file(told: Any) -> None:
+    """What run.json holds, written as TOML, gives the same run."""
+    told(*QUICK, "--name", "first", "--model", "scornn", "--seed", "5", "--option", "activation=tanh")
+    found = settings("runs/first")
+    task = found.pop("task")
+    plain = [f"{name} = {json.dumps(value)}" for name, value in found.items() if value is not None]
+    write("\n".join([*plain, "[task]", *(f"{name} = {json.dumps(value)}" for name, value in task.items())]))
+    told("train", "--config", "settings.toml", "--name", "second")
+    assert settings("runs/second") == settings("runs/first")
+    assert lines("runs/second") == lines("runs/first")
+
+
+WRONG_FILES = {
+    "unknown key": ("hiden = 3", r"unknown setting in settings.toml 'hiden': .* Did you mean 'hidden'\?"),
+    "not TOML": ("hidden = = 3", r"--config settings.toml is not TOML: .*line 1"),
+    "not text": ("hidden = \udcff", r"--config settings.toml is not TOML"),
+    "task is a number": ("task = 3", r"task in settings.toml must be a name or a table with a name, got 3"),
+    "task is a list": ("task = ['copy']", r"task in settings.toml must be a name or a table"),
+    "unknown task": ("task = 'cpoy'", r"unknown task 'cpoy': .* Did you mean 'copy'\?"),
+    "unknown option of the task": ("[task]\nname = 'copy'\ndealy = 3", r"--dealy.* Did you mean --delay\?"),
+    "wrong type": ("task = 'copy'\nhidden = 'many'", r"--hidden must be a whole number, got 'many'"),
+    "a boolean for a number": ("task = 'copy'\nhidden = false", r"--hidden must be a whole number, got 'False'"),
+    "out of range": ("task = 'copy'\nhidden = 0", r"hidden must be at least 1, got 0"),
+    "negative": ("task = 'copy'\nlr = -1e-3", r"lr must be positive, got -0.001"),
+    "wrong choice": ("task = 'copy'\noptimizer = 'adma'", r"unknown --optimizer 'adma': .* Did you mean 'adam'\?"),
+    "looks like an option": ("task = 'copy'\nmodel = '--help'", r"unknown model '--help'"),
+    "no task": ("hidden = 3", r"engram train needs a task, one of: copy, "),
+    "of the command line only": ("task = 'copy'\nname = 'x'", r"unknown setting in settings.toml 'name'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_FILES)
+def test_wrong_files(case: str, refused: Any) -> None:
+    text, message = WRONG_FILES[case]
+    Path("settings.toml").write_bytes(text.encode(errors="surrogateescape"))
+    assert re.search(message, refused("train", "--config", "settings.toml"))
+    assert not Path("runs").exists()
+
+
+def test_no_file(refused: Any, tmp_path: Path) -> None:
+    assert refused("train", "copy", "--config", "a.toml") == "--config a.toml: No such file or directory"
+    assert refused("train", "copy", "--config", ".") == "--config .: Is a directory"
+    assert refused("train", "copy", "--config") == "--config needs a value. See --help"
+
+
+# resume
+
+
+def stop_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the step after this one is computed."""
+    checks = []
+
+    def check(self: Interrupt, *_: object) -> None:
+        checks.append(1)
+        self.asked = len(checks) == step
+        original(self)
+
+    original = Interrupt.check
+    monkeypatch.setattr(Interrupt, "check", check)
+
+
+def equal_weights(first: str, second: str) -> bool:
+    pairs = [load_network(folder, best=False).state_dict() for folder in (first, second)]
+    assert pairs[0].keys() == pairs[1].keys()
+    return all(torch.equal(pairs[0][name], pairs[1][name]) for name in pairs[0])
+
+
+def test_resume_after_ctrl_c(told: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    told(*QUICK, "--name", "whole")
+    with monkeypatch.context() as patch:
+        stop_at(2, patch)
+        assert main([*QUICK, "--name", "cut"]) == 130
+    said = capsys.readouterr()
+    assert "Go on: engram resume runs/cut" in said.err
+    assert "Traceback" not in said.err
+    assert RunDirectory("runs/cut").status == "stopped"
+    found = json.loads(told("resume", "runs/cut", "--json"))
+    assert (found["status"], found["step"]) == ("done", 3)
+    assert lines("runs/cut") == lines("runs/whole")
+    assert equal_weights("runs/cut", "runs/whole")
+
+
+def test_evaluate_a_stopped_run(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        stop_at(1, patch)
+        assert main([*QUICK, "--name", "cut"]) == 130
+    assert json.loads(told("evaluate", "runs/cut", "--plot", "--json")).keys() == {"test"}
+    assert Path("runs/cut/curves.svg").exists()
+
+
+def test_resume_a_run_that_is_done(told: Any, refused: Any) -> None:
+    told(*QUICK, "--name", "first")
+    assert "is done" in refused("resume", "runs/first")
+    assert "--steps N" in refused("resume", "runs/first")
+
+
+@pytest.mark.parametrize("model", ["exprnn", "full-capacity", "lstm"])
+def test_more_steps_are_as_if_they_had_been_asked_for(model: str, told: Any) -> None:
+    """Settings, weights, and the lines of each step; the end of the shorter run was tested too, and that line stays."""
+    told(*QUICK, "--model", model, "--steps", "6", "--name", "long", "--validate-every", "3")
+    told(*QUICK, "--model", model, "--steps", "3", "--name", "short", "--validate-every", "3")
+    found = json.loads(told("resume", "runs/short", "--steps", "6", "--json"))
+    assert (found["status"], found["step"]) == ("done", 6)
+    assert settings("runs/short") == settings("runs/long")
+    assert equal_weights("runs/short", "runs/long")
+    extended = lines("runs/short")
+    assert [line for line in extended if line["split"] != "test" or line["step"] == 6] == lines("runs/long")
+    assert RunDirectory("runs/short").facts["results"] == RunDirectory("runs/long").facts["results"]
+
+
+def test_fewer_steps_than_were_taken(told: Any, refused: Any) -> None:
+    told(*QUICK, "--name", "first")
+    before = settings("runs/first"), lines("runs/first")
+    assert "is at step 3 already" in refused("resume", "runs/first", "--steps", "2")
+    assert (settings("runs/first"), lines("runs/first")) == before
+    assert refused("resume", "runs/first", "--steps", "0") == "steps must be at least 1, got 0"
+
+
+# evaluate
+
+
+def texts(path: str | Path) -> str:
+    """The words of an SVG: matplotlib draws letters as shapes and leaves the words as comments."""
+    content = Path(path).read_text(encoding="utf-8")
+    assert ET.fromstring(content).tag == "{http://www.w3.org/2000/svg}svg"
+    return " ".join(re.findall(r"<!-- (.*?) -->", content) + re.findall(r">([^<>]+)</text>", content))
+
+
+def test_evaluate(told: Any) -> None:
+    told(*QUICK, "--name", "first")
+    results = RunDirectory("runs/first").facts["results"]
+    assert json.loads(told("evaluate", "runs/first", "--json")) == results
+    out = told("evaluate", "runs/first/")
+    assert re.fullmatch(r"test: loss [\d.]+, accuracy [\d.]+\n", out)
+    assert not Path("runs/first/curves.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "precision"), [*((model, "32-true") for model in MODELS), ("exprnn", "64-true"), ("urnn", "64-true")]
+)
+def test_evaluate_finds_what_the_run_found(model: str, precision: str, told: Any) -> None:
+    """Complex weights among them. In double precision Fabric rounds the outputs of a run to single: 1e-6."""
+    told(*QUICK, "--model", model, "--precision", precision, "--name", "first")
+    found = json.loads(told("evaluate", "runs/first", "--json"))
+    assert found["test"] == pytest.approx(RunDirectory("runs/first").facts["results"]["test"], rel=1e-6)
+
+
+def test_evaluate_changes_nothing(told: Any) -> None:
+    told(*QUICK, "--name", "first")
+    before = {path.name: path.read_bytes() for path in Path("runs/first").iterdir()}
+    told("evaluate", "runs/first", "--option", "delay=9", "--split", "valid", "--last")
+    assert {path.name: path.read_bytes() for path in Path("runs/first").iterdir()} == before
+
+
+def test_plot(told: Any) -> None:
+    told(*QUICK, "--name", "first")
+    told("evaluate", "runs/first", "--plot")
+    said = texts("runs/first/curves.svg")
+    for word in ("step", "loss", "accuracy", "train", "valid", "test", "without memory", "chance", "exprnn on copy"):
+        assert word in said
+
+
+def test_options_of_the_exam(told: Any) -> None:
+    """A longer delay is another exam; the same one is the same."""
+    told(*QUICK, "--name", "first")
+    plain = json.loads(told("evaluate", "runs/first", "--json"))
+    assert json.loads(told("evaluate", "runs/first", "--json", "--option", "delay=3")) == plain
+    longer = json.loads(told("evaluate", "runs/first", "--json", "--option", "delay=40", "length=2"))
+    assert longer["test"]["loss"] != plain["test"]["loss"]
+    twice = json.loads(told("evaluate", "--option=delay=40", "--json", "--option", "length=2", "runs/first"))
+    assert twice == longer
+
+
+def test_split_and_last(told: Any) -> None:
+    worse = ["--lr", "10", "--optimizer", "sgd"]  # so that the best is not the last
+    told(*QUICK, "--name", "first", "--validate-every", "1", *worse)
+    found = {line["step"]: line["loss"] for line in lines("runs/first") if line["split"] == "valid"}
+    best = min(found, key=lambda step: found[step])
+    assert best != 3
+    for words, step in ((["--split", "valid"], best), (["--split", "valid", "--last"], 3)):
+        scores = json.loads(told("evaluate", "runs/first", "--json", *words))
+        assert scores.keys() == {"valid"}
+        assert scores["valid"]["loss"] == pytest.approx(found[step], rel=1e-6)
+
+
+def test_training_sequences(told: Any, refused: Any) -> None:
+    """Of a fixed set they can be looked at; fresh ones have no end."""
+    told(*QUICK, "--name", "fixed", "--samples", "8")
+    told(*QUICK, "--name", "fresh")
+    assert json.loads(told("evaluate", "runs/fixed", "--split", "train", "--json"))["train"]["loss"] > 0
+    assert "afresh" in refused("evaluate", "runs/fresh", "--split", "train")
+
+
+def test_several_exams(told: Any) -> None:
+    words = ["--tests", "5", "6", "--name", "first", "--test-samples", "4", "--valid-samples", "4"]
+    told("train", "transfer-copy", "--hidden", "4", "--delay", "3", "--steps", "1", "--batch", "2", *words)
+    assert json.loads(told("evaluate", "runs/first", "--plot", "--json")).keys() == {"test", "test-5", "test-6"}
+
+
+WRONG_EXAMS = {
+    "unknown option": (["--option", "dleay=3"], "Did you mean 'delay'"),
+    "no value": (["--option", "delay"], "an option is NAME=VALUE"),
+    "wrong type": (["--option", "delay=soon"], "delay must be a whole number"),
+    "out of range": (["--option", "delay=-1"], "delay must be at least 1, got -1"),
+    "split": (["--split", "tset"], "unknown --split 'tset': expected one of test, train, valid. Did you mean 'test'?"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_EXAMS)
+def test_wrong_exams(case: str, told: Any, refused: Any) -> None:
+    words, message = WRONG_EXAMS[case]
+    told(*QUICK, "--name", "first")
+    assert message in refused("evaluate", "runs/first", *words)
+
+
+def test_a_network_of_other_sizes(told: Any, refused: Any) -> None:
+    told("train", "lag-copy", *QUICK[2:4], "--steps", "1", "--batch", "2", "--name", "first")
+    assert "5 inputs" in refused("evaluate", "runs/first", "--option", "features=7")
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate"])
+def test_what_is_not_a_run(command: str, refused: Any) -> None:
+    Path("empty").mkdir()
+    Path("file").write_text("")
+    for place in ("nowhere", "empty", "file"):
+        assert f"{place} is not a run" in refused(command, place)
+
+
+def test_debug_shows_where() -> None:
+    with pytest.raises(EngramError, match="nowhere is not a run"):
+        main(["evaluate", "nowhere", "--debug"])
+
+
+def test_memory_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """4 TB are refused by the system at once."""
+    words = ["train", "copy", "--delay", "3", "--hidden", "1000000"]
+    assert main(words) == 1
+    assert re.fullmatch(r"engram: there is not enough memory: .*\n", capsys.readouterr().err)
+    with pytest.raises(RuntimeError, match="allocate"):
+        main([*words, "--debug"])

@@ -1,0 +1,45 @@
+"""A run that takes a second, and what may be compared of two runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engram.tasks import Copy, Task
+from engram.train import RunDirectory, Settings
+
+Small = Callable[..., Settings]
+Lines = list[dict[str, Any]]
+
+
+def _small(task: Task | None = None, model: str = "exprnn", **changes: Any) -> Settings:
+    usual: dict[str, Any] = {
+        "hidden": 6,
+        "batch": 4,
+        "steps": 12,
+        "validate_every": 5,
+        "valid_samples": 8,
+        "test_samples": 8,
+        "log_every": 1,
+        "save_every": 0,
+        "threads": 1,
+    }
+    return Settings(task or Copy(3, 2), model, **(usual | changes))
+
+
+@pytest.fixture
+def small() -> Small:
+    """Settings of a tiny run; give what is to be different."""
+    return _small
+
+
+def _metrics(folder: Path | RunDirectory) -> Lines:
+    run = folder if isinstance(folder, RunDirectory) else RunDirectory(folder)
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in run.metrics()]
+
+
+@pytest.fixture
+def metrics() -> Callable[[Path | RunDirectory], Lines]:
+    """The lines of metrics.jsonl without the seconds."""
+    return _metrics

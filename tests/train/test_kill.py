@@ -1,0 +1,138 @@
+"""A run that is killed again and again ends as if nothing had happened, bit for bit."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engram.tasks import PennTreebank
+from engram.tasks._data import find
+from engram.train import Settings
+from engram.train._checkpoint import TENSORS, VALUES
+from engram.train._files import unseal
+
+# Imports once, then forks a process for every life of the run and kills it (SIGKILL) at a random moment: some while
+# they start, most soon after a random number of steps, which with save_every=0 is often in the middle of a save.
+# Every life has a working directory of its own.
+PROGRAM = """
+import json, os, random, signal, sys, time, traceback
+from dataclasses import replace
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from engram.train import RunDirectory, Settings, resume, train
+
+settings, out, kills = Settings.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2]), int(sys.argv[3])
+chance = random.Random(int(sys.argv[4]))
+run, metrics = out / "killed", out / "killed" / "metrics.jsonl"
+
+def live(action):
+    child = os.fork()
+    if not child:
+        try:
+            action()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    return child
+
+def slow_disk():
+    os.fsync = lambda file: time.sleep(0.002)  # so that kills find saves half done
+
+def begin():
+    slow_disk()
+    train(settings, out, "killed")
+
+def go_on():
+    cwd = out / f"life{os.getpid()}"
+    cwd.mkdir()
+    slow_disk()
+    os.chdir(cwd)
+    resume(Path("..") / "killed")
+
+def length():
+    return metrics.read_bytes().count(b"\\n") if metrics.exists() else 0
+
+def dies(child):
+    before, starting = length(), chance.random() < 0.2
+    lines, wait = chance.randint(1, 8), chance.uniform(0, 0.02)
+    deadline = time.monotonic() + (chance.uniform(0, 0.3) if starting else 60)
+    while time.monotonic() < deadline and length() < before + lines:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            sys.exit(f"ended by itself in {length()} lines")
+        time.sleep(0.001)
+    time.sleep(wait)
+    os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+assert os.waitpid(live(lambda: train(replace(settings, save_every=10.0), out, "whole")), 0)[1] == 0
+steps, cut = [], 0
+for life in range(kills):
+    child = live(go_on if (run / "run.json").exists() else begin)
+    assert dies(child) == -signal.SIGKILL
+    steps.append(length())
+    cut += any(run.glob("checkpoint*.new"))
+os.chdir("/")
+assert os.waitpid(live(lambda: resume(run)), 0)[1] == 0
+print(json.dumps({"lines": steps, "cut": cut}))
+"""
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one: a process dies there as elsewhere, and it does not wait for a disk."""
+    if not Path("/dev/shm").is_dir():
+        yield tmp_path
+    else:
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            yield Path(folder)
+
+
+def check(settings: Settings, kills: int, seed: int, out: Path, metrics: Callable[..., Any]) -> None:
+    words = [json.dumps(settings.to_dict()), str(out), str(kills), str(seed)]
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert seen["lines"][-1] > kills  # it did get on between the kills
+    assert seen["cut"] > 0 or kills < 20  # some saves were cut off
+    killed, whole = out / "killed", out / "whole"
+    assert metrics(killed) == metrics(whole)
+    assert (killed / TENSORS).read_bytes() == (whole / TENSORS).read_bytes()
+    values = [unseal((run / VALUES).read_bytes()) for run in (killed, whole)]
+    for each in values:
+        del each["seconds"], each["metrics"]  # the length of the file, which holds the seconds
+    assert values[0] == values[1]
+    facts = [json.loads((run / "run.json").read_bytes()) for run in (killed, whole)]
+    for name in ("status", "results", "best", "step"):
+        assert facts[0][name] == facts[1][name]
+
+
+def test_twenty_kills(out: Path, small: Any, metrics: Any) -> None:
+    """Dropout, two layers, a base that moves, a rate that falls, a new order each epoch: all that a step depends on."""
+    settings = small(
+        layers=2,
+        option=("dropout=0.3", "rebase_every=7"),
+        optimizer="rmsprop",
+        samples=30,
+        steps=300,
+        validate_every=23,
+        plateau=2,
+    )
+    check(settings, 20, seed=0, out=out, metrics=metrics)
+
+
+@pytest.mark.skipif(not find("ptb/ptb.char.train.txt"), reason="the Penn Treebank is not on this machine")
+@pytest.mark.parametrize("model", ["lstm", pytest.param("full-capacity", marks=pytest.mark.slow)])
+def test_kills_with_a_state_carried_on(model: str, out: Path, small: Any, metrics: Any) -> None:
+    """Text in windows: the state of the network goes over from step to step, and so over a kill."""
+    option = ("dropout=0.3",) if model == "lstm" else ()
+    settings = small(
+        PennTreebank(bptt=5, subset=600), model, layers=1 + len(option), option=option, embedding=3, steps=150
+    )
+    check(settings, 6, seed=1, out=out, metrics=metrics)

@@ -1,0 +1,134 @@
+"""The network between a task and its outputs: sizes, embedding, the last step, and the counts of the papers."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from engram.errors import OptionError
+from engram.nn import MODELS
+from engram.tasks import Adding, Copy, PennTreebank, PermutedMNIST, Task
+from engram.train import Network, Settings, make_network
+
+# spec/spectral.md 6.6: recurrent + input + modReLU bias + decoder [+ embedding], one bias a gate.
+COUNTS = [
+    (Copy(200), "nnrnn", 128, 18_953),
+    (Copy(200), "exprnn", 176, 18_929),
+    (Copy(200), "exprnn", 128, 10_697),
+    (Copy(200), "lstm", 63, 19_224),
+    (Copy(200), "lstm", 128, 72_329),
+    (PermutedMNIST(), "nnrnn", 512, 268_298),
+    (PermutedMNIST(), "exprnn", 722, 268_955),
+    (PermutedMNIST(), "exprnn", 512, 136_970),
+    (PermutedMNIST(), "lstm", 257, 268_832),
+    (PermutedMNIST(), "lstm", 512, 1_057_802),
+    (PennTreebank(), "nnrnn", 1024, 1_315_650),
+    (PennTreebank(), "exprnn", 1386, 1_317_741),
+    (PennTreebank(), "exprnn", 1024, 790_850),
+    (PennTreebank(), "lstm", 475, 1_318_200),
+    (PennTreebank(), "lstm", 1024, 5_078_850),
+]
+
+
+@pytest.mark.parametrize(("task", "model", "hidden", "count"), COUNTS)
+def test_parameter_counts_of_the_papers(task: Task, model: str, hidden: int, count: int) -> None:
+    """torch's LSTM has a second bias, which adds nothing, on each of its four gates."""
+    network = make_network(Settings(task, model, hidden=hidden))
+    second = 4 * hidden if model == "lstm" else 0
+    assert sum(p.numel() for p in network.parameters()) == count + second
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("task", [Copy(3, 2), Adding(7), PennTreebank(bptt=5)], ids=lambda task: task.name)
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_fits_every_kind_of_task(model: str, task: Task, layers: int) -> None:
+    """Answers at every step or at the last, numbers or symbols; a state that can be given back."""
+    network = make_network(Settings(task, model, hidden=6, layers=layers, embedding=3 if task.vocabulary else None))
+    shape = (task.steps, 4) if task.vocabulary else (task.steps, 4, task.input_size)
+    inputs = torch.randint(50, shape) if task.vocabulary else torch.randn(shape)
+    outputs, state = network(inputs)
+    assert outputs.shape == (task.steps if task.answer == "every" else 1, 4, task.output_size)
+    assert not outputs.is_complex()
+    again, _ = network(inputs, state)
+    assert again.shape == outputs.shape
+    if (model, layers) != ("eurnn", 2):  # whose second layer gets too little to wake up
+        assert not again.allclose(outputs)  # the state does something
+
+
+def test_the_last_step_only() -> None:
+    """The same as all steps, of which all but the last are thrown away."""
+    task = Adding(7)
+    network = make_network(Settings(task, "exprnn", hidden=6))
+    network.layer.return_sequence = False
+    inputs = torch.randn(task.steps, 4, 2)
+    last, state = network(inputs)
+    network.layer.return_sequence = True
+    every, same = network(inputs)
+    assert last.equal(every)
+    assert isinstance(state, torch.Tensor)
+    assert state.equal(same)
+    every_step = network.head(network.layer(inputs)[0])
+    assert last.allclose(every_step[-1:])
+
+
+def test_one_hot_or_embedded() -> None:
+    """embedding=0 is a one-hot input of the size of the alphabet; unless given, the paper's 200."""
+    task = PennTreebank(bptt=5)
+    symbols = torch.randint(50, (5, 2))
+    plain = make_network(Settings(task, "lstm", hidden=6, embedding=0))
+    assert plain.embedding is None
+    one_hot = nn.functional.one_hot(symbols, 50).float()
+    assert plain(symbols)[0].equal(plain.head(plain.layer(one_hot)[0]))
+    embedded = make_network(Settings(task, "lstm", hidden=6))
+    assert isinstance(embedded.embedding, nn.Embedding)
+    assert embedded.embedding.weight.shape == (50, 200)
+    assert embedded(symbols)[0].equal(embedded.head(embedded.layer(embedded.embedding(symbols))[0]))
+
+
+def test_any_module_will_do() -> None:
+    """A layer of one's own, whose number of features is asked from itself."""
+
+    class Sum(nn.Module):
+        def forward(self, inputs: torch.Tensor, state: Any = None) -> tuple[torch.Tensor, Any]:
+            return inputs.cumsum(0).repeat(1, 1, 3), state
+
+    network = Network(Copy(3, 2), Sum())
+    assert network.head.in_features == 3 * Copy(3, 2).input_size
+    assert network.penalty() is None
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    settings = Settings(Copy(3, 2), "exprnn", hidden=6)
+    weights = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        weights.append(make_network(settings).head.weight)
+    assert weights[0].equal(weights[1])
+    assert not weights[0].equal(weights[2])
+
+
+def test_refusals() -> None:
+    with pytest.raises(OptionError, match="embedding is for tasks of symbols; copy has 10 numbers a step"):
+        make_network(Settings(Copy(5), "lstm", embedding=3))
+    for model in ("lstm", "exprnn"):
+        with pytest.raises(OptionError, match="no_such"):
+            make_network(Settings(Copy(5), model, option=("no_such=3",)))
+    with pytest.raises((OptionError, ValueError), match="dropout"):
+        make_network(Settings(Copy(5), "lstm", option=("dropout=3",)))
+
+
+@pytest.mark.parametrize("model", ["nnrnn", "exprnn"])
+def test_penalty(model: str) -> None:
+    """Of the layer, where there is one."""
+    option = ("gamma_penalty=0.5",) if model == "nnrnn" else ()
+    network = make_network(Settings(Copy(5), model, hidden=6, option=option))
+    for name, p in network.named_parameters():
+        if name.endswith("weight_hh.original3"):
+            p.data.fill_(0.8)  # the moduli gamma, two by two
+    penalty = network.penalty()
+    if model == "nnrnn":
+        assert penalty is not None
+        assert penalty.item() == pytest.approx(3 * 0.5 * 0.2**2)
+    else:
+        assert penalty is None or penalty.item() == 0

@@ -1,0 +1,201 @@
+"""Optimisers: every parameter in one group, orthogonal ones with a rate of their own, gradients that are clipped."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from engram.maps import StiefelStep, orthogonality_error
+from engram.nn import MODELS
+from engram.tasks import Copy
+from engram.train import Network, Optimizers, Settings, make_fabric, make_network
+from engram.train._loop import Loop
+
+TURNING = {  # what moves an orthogonal or unitary matrix; the spectrum of nnrnn and the two SVDs is plain
+    "urnn": ["original0"],
+    "full-capacity": ["original"],
+    "householder": ["original"],
+    "eurnn": ["original0"],
+    "scornn": ["original"],
+    "scurnn": ["original0", "original1"],
+    "exprnn": ["original"],
+    "nnrnn": ["original0"],
+    "spectral-margin": ["original0", "original1"],
+    "spectral": ["original0", "original1"],
+    "goru": ["original"],
+}
+
+
+def parts(network: Network, optimizers: Optimizers) -> dict[float, list[str]]:
+    """The names of the parameters by their rate, in all optimisers."""
+    names = {id(p): name for name, p in network.named_parameters()}
+    found: dict[float, list[str]] = {}
+    for optimizer in optimizers.all:
+        for group in optimizer.param_groups:
+            found.setdefault(group["lr"], []).extend(names[id(p)] for p in group["params"])
+    return found
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("model", MODELS)
+def test_every_parameter_has_one_place(model: str, layers: int) -> None:
+    """And what turns an orthogonal matrix has the slow rate, in every layer."""
+    settings = Settings(Copy(3), model, hidden=6, layers=layers, lr=1.0, lr_orthogonal=0.25)
+    network = make_network(settings)
+    found = parts(network, Optimizers(network, settings))
+    assert sorted(name for names in found.values() for name in names) == sorted(
+        name for name, _ in network.named_parameters()
+    )
+    turning = [name.split(".")[-1] for name in found.get(0.25, [])]
+    assert turning == TURNING.get(model, []) * layers
+    assert all("weight_hh" in name or "rotation" in name for name in found.get(0.25, []))
+    assert found.keys() <= {1.0, 0.25}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_only_the_plain_ones_are_clipped(model: str) -> None:
+    settings = Settings(Copy(3), model, hidden=6, lr=1.0, lr_orthogonal=0.25)
+    network = make_network(settings)
+    optimizers = Optimizers(network, settings)
+    names = {id(p): name for name, p in network.named_parameters()}
+    assert [names[id(p)] for p in optimizers.plain] == parts(network, optimizers)[1.0]
+
+
+def test_a_tenth_unless_given() -> None:
+    settings = Settings(Copy(3), "exprnn", hidden=6, lr=0.5)
+    network = make_network(settings)
+    assert parts(network, Optimizers(network, settings)).keys() == {0.5, 0.05}
+
+
+def test_a_matrix_on_the_group_has_an_optimiser_of_its_own() -> None:
+    settings = Settings(Copy(3), "full-capacity", hidden=6)
+    optimizers = Optimizers(make_network(settings), settings)
+    assert [type(o) for o in optimizers.all] == [torch.optim.Adam, StiefelStep]
+    assert optimizers.all[1].param_groups[0]["alpha"] == 0.99
+
+
+KINDS: dict[str, tuple[type, dict[str, Any]]] = {
+    "adam": (torch.optim.Adam, {"betas": (0.9, 0.999)}),
+    "adamw": (torch.optim.AdamW, {"betas": (0.9, 0.999)}),
+    "rmsprop": (torch.optim.RMSprop, {"alpha": 0.99, "momentum": 0}),
+    "sgd": (torch.optim.SGD, {"momentum": 0.9}),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_kinds(name: str) -> None:
+    """The one that was asked for; weight decay on plain parameters only."""
+    settings = Settings(Copy(3), "exprnn", hidden=6, optimizer=name, weight_decay=0.3)  # type: ignore[arg-type]
+    (optimizer,) = Optimizers(make_network(settings), settings).all
+    kind, options = KINDS[name]
+    assert type(optimizer) is kind
+    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.3, 0.0]
+    assert {key: optimizer.defaults[key] for key in options} == options
+
+
+def test_no_decay_unless_asked() -> None:
+    """AdamW's own default is 0.01."""
+    settings = Settings(Copy(3), "exprnn", optimizer="adamw")
+    (optimizer,) = Optimizers(make_network(settings), settings).all
+    assert all(group["weight_decay"] == 0 for group in optimizer.param_groups)
+
+
+@pytest.mark.parametrize("model", ["exprnn", "full-capacity", "lstm"])
+def test_slow_down(model: str) -> None:
+    """Every rate, that of a StiefelStep too."""
+    settings = Settings(Copy(3), model, hidden=6, lr=1.0, lr_orthogonal=0.25)
+    network = make_network(settings)
+    optimizers = Optimizers(network, settings)
+    before = parts(network, optimizers)
+    assert optimizers.lr == 1.0
+    optimizers.slow_down(0.5)
+    assert parts(network, optimizers) == {lr / 2: names for lr, names in before.items()}
+    assert optimizers.lr == 0.5
+
+
+def test_frozen_parameters_stay() -> None:
+    settings = Settings(Copy(3), "exprnn", hidden=6)
+    network = make_network(settings)
+    network.head.requires_grad_(False)
+    found = parts(network, Optimizers(network, settings))
+    assert not any("head" in name for names in found.values() for name in names)
+
+
+@pytest.mark.parametrize("model", ["exprnn", "scornn", "full-capacity", "urnn"])
+@pytest.mark.parametrize("optimizer", KINDS)
+def test_training_keeps_the_matrix_orthogonal(model: str, optimizer: Any) -> None:
+    settings = Settings(Copy(3), model, hidden=6, batch=4, optimizer=optimizer, lr=0.01, weight_decay=0.1)
+    loop = Loop(settings, make_fabric(settings))
+    before = loop.network.layer.cells[0].weight_hh.detach().clone()  # type: ignore[index, union-attr]
+    for _ in range(5):
+        loop.train_step()
+    after = loop.network.layer.cells[0].weight_hh.detach()  # type: ignore[index, union-attr]
+    after = after if isinstance(after, torch.Tensor) else after.to_dense()
+    assert not after.equal(before)
+    assert orthogonality_error(after) < 1e-5
+
+
+def away_from_one(network: Network) -> None:
+    """The moduli of nnrnn, which start at one, where the penalty is flat."""
+    for name, p in network.named_parameters():
+        if name.endswith("weight_hh.original3"):
+            p.data.fill_(0.8)
+
+
+def moved(settings: Settings) -> dict[str, torch.Tensor]:
+    """By how much each parameter moves in the first step."""
+    loop = Loop(settings, make_fabric(settings))
+    away_from_one(loop.network)
+    before = {name: p.detach().clone() for name, p in loop.network.named_parameters()}
+    loop.train_step()
+    return {name: p.detach() - before[name] for name, p in loop.network.named_parameters()}
+
+
+@pytest.mark.parametrize("clip", [0.01, 0.1])
+def test_clipping_bounds_the_gradient(clip: float, small: Any) -> None:
+    """With plain SGD of rate 1, what the weights move in the first step is the gradient: never longer than ``clip``.
+
+    The direction is that of the gradient, and the orthogonal parameters are not clipped.
+    """
+    free = moved(small(optimizer="sgd", lr=1.0, lr_orthogonal=1.0, clip=0.0))
+    clipped = moved(small(optimizer="sgd", lr=1.0, lr_orthogonal=1.0, clip=clip))
+    plain = [name for name in free if "original" not in name]
+    length = torch.cat([free[name].flatten() for name in plain]).norm()
+    assert length > clip  # else nothing would be tested
+    for name in free:
+        scale = clip / length if name in plain else 1.0
+        torch.testing.assert_close(clipped[name], scale * free[name], rtol=1e-4, atol=1e-7)
+    assert torch.cat([clipped[name].flatten() for name in plain]).norm() <= clip * (1 + 1e-5)
+
+
+def test_a_short_gradient_is_not_clipped(small: Any) -> None:
+    free, clipped = (moved(small(optimizer="sgd", lr=1.0, clip=clip)) for clip in (0.0, 1e6))
+    assert all(free[name].equal(clipped[name]) for name in free)
+
+
+def test_the_penalty_is_trained_and_not_reported(small: Any) -> None:
+    """Its gradient is added, by hand: SGD of rate 1 moves the weights by the gradient of loss + penalty."""
+    usual = {"model": "nnrnn", "optimizer": "sgd", "lr": 1.0, "lr_orthogonal": 1.0, "clip": 0.0, "precision": "64-true"}
+    without = small(**usual)
+    settings = small(**usual, option=("gamma_penalty=0.5",))
+    by = moved(settings)
+    by_loss = moved(without)
+    fresh = Loop(settings, make_fabric(settings)).network
+    away_from_one(fresh)
+    penalty = fresh.penalty()
+    assert penalty is not None
+    names = [name for name, _ in fresh.named_parameters()]
+    gradients = torch.autograd.grad(penalty, list(fresh.parameters()), allow_unused=True)
+    changed = []
+    for name, gradient in zip(names, gradients, strict=True):
+        expected = by_loss[name] if gradient is None else by_loss[name] - gradient
+        torch.testing.assert_close(by[name], expected, rtol=0, atol=1e-12)
+        if gradient is not None and gradient.abs().max() > 0.1:
+            changed.append(name.split(".")[-1])
+    assert changed == ["original3"]
+    losses = []
+    for each in (settings, without):
+        loop = Loop(each, make_fabric(each))
+        away_from_one(loop.network)
+        losses.append(loop.train_step()[0])
+    assert losses[0] == losses[1]  # without the penalty, so that runs can be compared
