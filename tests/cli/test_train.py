@@ -570,6 +570,20 @@ def test_what_is_not_a_run(command: str, refused: Any) -> None:
         assert f"{place} is not a run" in refused(command, place)
 
 
+def test_settings_that_were_changed_by_hand(told: Any, refused: Any) -> None:
+    """torch tells each weight that does not fit in a line of its own; here it is one line."""
+    told(*QUICK, "--name", "first")
+    path = Path("runs/first/run.json")
+    path.write_text(path.read_text().replace('"hidden": 8', '"hidden": 9'))
+    assert "does not fit its settings" in refused("evaluate", "runs/first")
+    assert "does not fit its settings" in refused("resume", "runs/first", "--steps", "9")
+
+
+def test_a_newline_in_a_word(refused: Any) -> None:
+    assert "unknown task 'co\\npy'" in refused("train", "co\npy")
+    assert "a b.toml" in refused("train", "copy", "--config", "a\nb.toml")
+
+
 def test_debug_shows_where() -> None:
     with pytest.raises(EngramError, match="nowhere is not a run"):
         main(["evaluate", "nowhere", "--debug"])

@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (EngramError, OSError) as error:  # OSError: a figure that cannot be written
         if debug:
             raise
-        print(f"engram: {error}", file=sys.stderr)
+        print("engram:", " ".join(str(error).splitlines()).replace("\t", ""), file=sys.stderr)  # one line, always
         return 1 if isinstance(error, StoppedError) else 2
     except Exception as error:  # memory that is not there; or a mistake of ours
         if debug:

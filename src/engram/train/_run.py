@@ -1,6 +1,8 @@
 """A run: settings in, a directory out, safe against being stopped at any instant."""
 
+import signal
 import time
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins.precision.double import DoublePrecision
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from engram import errors
@@ -82,16 +85,31 @@ def _carry_on(run: RunDirectory, show: bool) -> RunDirectory:
 
 def _launch(settings: Settings, run: RunDirectory, show: bool) -> None:
     """Several processes; what stops one of them is raised here as with one process."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for them: the lock is held until they have saved
     try:
-        make_fabric(settings).launch(_work, run, show)  # type: ignore[arg-type]
+        make_fabric(settings).launch(_work_quietly, run, show)  # type: ignore[arg-type]
     except ProcessRaisedException as error:  # all that is left of the cause is its traceback
         _, ours, cause = str(error).rpartition("\nengram.errors.")
         kind, _, message = cause.partition(": ")
         if ours:
             raise getattr(errors, kind)(message.strip()) from error
         raise
+    finally:
+        signal.signal(signal.SIGINT, before)
     if RunDirectory(run.folder).status == "stopped":
         raise KeyboardInterrupt
+
+
+class Double(DoublePrecision):
+    """float64 throughout; fabric's own turns outputs and states to float32."""
+
+    def convert_output(self, data: Any) -> Any:
+        return data
+
+
+def _work_quietly(fabric: Fabric, run: RunDirectory, show: bool) -> None:
+    with suppress(KeyboardInterrupt):  # run.json says that it was stopped
+        _work(fabric, run, show)
 
 
 def make_fabric(settings: Settings) -> Fabric:
@@ -103,7 +121,7 @@ def make_fabric(settings: Settings) -> Fabric:
             accelerator=kind,
             devices=devices,
             strategy="auto" if settings.processes == 1 else "ddp_spawn",
-            precision=settings.precision,
+            **({"plugins": Double()} if settings.precision == "64-true" else {"precision": settings.precision}),
         )
     except Exception as error:  # fabric raises whatever it likes for a device that is not there
         raise OptionError(f"device {settings.device!r} cannot be used here: {error}") from None
