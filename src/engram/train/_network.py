@@ -1,5 +1,7 @@
 """From the sequences of a task to its outputs: embedding, recurrent layer, linear read-out."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -50,8 +52,25 @@ class Network(nn.Module):
         return self.layer.penalty() if isinstance(self.layer, Recurrent) else None
 
 
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """A block whose new tensors are of this dtype."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 def make_network(settings: Settings) -> Network:
-    """The network of these settings, its weights drawn from the global generator."""
+    """The network of these settings, its weights drawn from the global generator: the same in every precision."""
+    with default_dtype(torch.float32):
+        network = _make_network(settings)
+    return network.double() if settings.precision == "64-true" else network
+
+
+def _make_network(settings: Settings) -> Network:
     task, options = settings.task, settings.model_options()
     embedding = task.embedding if settings.embedding is None else settings.embedding
     if embedding and not task.vocabulary:

@@ -1,6 +1,5 @@
 """What a run would cost, from a few measured steps."""
 
-import resource
 import statistics
 import sys
 import time
@@ -9,6 +8,7 @@ from typing import Any
 import torch
 
 from engram.train._loop import Loop
+from engram.train._network import default_dtype
 from engram.train._run import make_fabric
 from engram.train._settings import Settings
 
@@ -18,7 +18,7 @@ def plan(settings: Settings, measured: int = 5) -> dict[str, Any]:
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads or threads)
     try:
-        with torch.random.fork_rng(devices=()):
+        with torch.random.fork_rng(devices=()), default_dtype(settings.dtype):
             loop = Loop(settings, make_fabric(settings))
             times = []
             for _ in range(measured + 1):  # the first one warms up
@@ -41,6 +41,10 @@ def plan(settings: Settings, measured: int = 5) -> dict[str, Any]:
 
 
 def _peak_memory() -> float:
-    """Of this process so far, in MB: Linux counts in kB, macOS in bytes."""
+    """Of this process so far, in MB: Linux counts in kB, macOS in bytes, Windows does not."""
+    if sys.platform == "win32":
+        return float("nan")
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1e6 if sys.platform == "darwin" else 1e3)

@@ -68,4 +68,4 @@ def _writer(folder: Path, step: int) -> Any:
         from engram.errors import OptionError
 
         raise OptionError("--tensorboard needs the package tensorboard: pip install 'engram[tensorboard]'") from None
-    return SummaryWriter(str(folder), purge_step=step)
+    return SummaryWriter(str(folder), purge_step=step + 1)  # what the checkpoint has seen stays

@@ -18,7 +18,7 @@ from engram.errors import OptionError, RunError, check_size
 from engram.train._directory import RunDirectory
 from engram.train._files import locked
 from engram.train._interrupt import Interrupt
-from engram.train._network import make_network
+from engram.train._network import default_dtype, make_network
 from engram.train._settings import Settings
 from engram.train._worker import Worker
 
@@ -130,5 +130,5 @@ def make_fabric(settings: Settings) -> Fabric:
 def _work(fabric: Fabric, run: RunDirectory, show: bool) -> None:
     """One process of a run, to its end."""
     torch.set_num_threads(run.settings.threads or torch.get_num_threads())
-    with Interrupt(fabric) as interrupt:
+    with Interrupt(fabric) as interrupt, default_dtype(run.settings.dtype):  # Fabric casts outputs to the default
         Worker(fabric, run, interrupt, show).work()

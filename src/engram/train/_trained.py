@@ -23,7 +23,6 @@ def load_network(folder: Path | str, *, best: bool = True) -> Network:
     weights = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
     with torch.random.fork_rng(devices=()):
         network = make_network(run.settings)
-        network = network.double() if run.settings.precision == "64-true" else network  # complex stays complex
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
