@@ -1,10 +1,11 @@
 """A run: settings, a loop, and a directory that survives being stopped at any instant."""
 
 from engram.train._directory import RunDirectory
+from engram.train._fabric import make_fabric
 from engram.train._network import Network, make_network
 from engram.train._optimizer import Optimizers
 from engram.train._plan import plan
-from engram.train._run import make_fabric, resume, train
+from engram.train._run import resume, train
 from engram.train._settings import Settings, read_options
 from engram.train._trained import evaluate, load_network
 from engram.train._worker import Worker

@@ -71,9 +71,7 @@ def _find(folder: Path) -> tuple[Checkpoint, str, str]:
     """A checkpoint, and the files of its tensors and values."""
     faults: list[str] = []
     saving = beside(folder / VALUES).exists()
-    cut_off = (
-        False  # no VALUES since a save is under way, or was killed: the one before is the last, nothing is damaged
-    )
+    cut_off = False  # a save is under way or was killed: the one before is then the last, and nothing is damaged
     for values_name in (VALUES, OLD_VALUES):
         try:
             values = unseal((folder / values_name).read_bytes())

@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 
+from engram.train._fabric import make_fabric
 from engram.train._loop import Loop
-from engram.train._network import default_dtype
-from engram.train._run import make_fabric
 from engram.train._settings import Settings
 
 
@@ -18,7 +17,7 @@ def plan(settings: Settings, measured: int = 5) -> dict[str, Any]:
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads or threads)
     try:
-        with torch.random.fork_rng(devices=()), default_dtype(settings.dtype):
+        with torch.random.fork_rng(devices=()):
             loop = Loop(settings, make_fabric(settings))
             times = []
             for _ in range(measured + 1):  # the first one warms up

@@ -6,19 +6,18 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.plugins.precision.double import DoublePrecision
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from engram import errors
 from engram.errors import OptionError, RunError, check_size
 from engram.train._directory import RunDirectory
+from engram.train._fabric import make_fabric
 from engram.train._files import locked
 from engram.train._interrupt import Interrupt
-from engram.train._network import default_dtype, make_network
+from engram.train._network import make_network
 from engram.train._settings import Settings
 from engram.train._worker import Worker
 
@@ -100,35 +99,13 @@ def _launch(settings: Settings, run: RunDirectory, show: bool) -> None:
         raise KeyboardInterrupt
 
 
-class Double(DoublePrecision):
-    """float64 throughout; fabric's own turns outputs and states to float32."""
-
-    def convert_output(self, data: Any) -> Any:
-        return data
-
-
 def _work_quietly(fabric: Fabric, run: RunDirectory, show: bool) -> None:
     with suppress(KeyboardInterrupt):  # run.json says that it was stopped
         _work(fabric, run, show)
 
 
-def make_fabric(settings: Settings) -> Fabric:
-    """Device, precision and processes."""
-    kind, _, index = settings.device.partition(":")
-    devices: Any = [int(index)] if index.isdigit() else settings.processes
-    try:
-        return Fabric(
-            accelerator=kind,
-            devices=devices,
-            strategy="auto" if settings.processes == 1 else "ddp_spawn",
-            **({"plugins": Double()} if settings.precision == "64-true" else {"precision": settings.precision}),
-        )
-    except Exception as error:  # fabric raises whatever it likes for a device that is not there
-        raise OptionError(f"device {settings.device!r} cannot be used here: {error}") from None
-
-
 def _work(fabric: Fabric, run: RunDirectory, show: bool) -> None:
     """One process of a run, to its end."""
     torch.set_num_threads(run.settings.threads or torch.get_num_threads())
-    with Interrupt(fabric) as interrupt, default_dtype(run.settings.dtype):  # Fabric casts outputs to the default
+    with Interrupt(fabric) as interrupt:
         Worker(fabric, run, interrupt, show).work()

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
-import torch
-
 from engram.errors import DTypeError, OptionError, check_choice, check_size, unknown
 from engram.nn import MODELS
 from engram.tasks import TASKS, Batches, Task, make_task
@@ -136,11 +134,6 @@ class Settings:
         if self.batch % self.processes:
             raise OptionError(f"batch must be a multiple of processes, got {self.batch} and {self.processes}")
         self.model_options()
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of the weights."""
-        return torch.float64 if self.precision == "64-true" else torch.float32
 
     def batches(self, split: str, task: Task | None = None) -> Batches:
         """The batches of a split of the task (or of another that is the exam)."""
