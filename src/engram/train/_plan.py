@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from engram.train._denormals import without_denormals
 from engram.train._fabric import make_fabric
 from engram.train._loop import Loop
 from engram.train._settings import Settings
@@ -17,7 +18,7 @@ def plan(settings: Settings, measured: int = 5) -> dict[str, Any]:
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads or threads)
     try:
-        with torch.random.fork_rng(devices=()):
+        with torch.random.fork_rng(devices=()), without_denormals():
             loop = Loop(settings, make_fabric(settings))
             times = []
             for _ in range(measured + 1):  # the first one warms up

@@ -13,6 +13,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 
 from engram import errors
 from engram.errors import OptionError, RunError, check_size
+from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
 from engram.train._files import locked
@@ -107,5 +108,5 @@ def _work_quietly(fabric: Fabric, run: RunDirectory, show: bool) -> None:
 def _work(fabric: Fabric, run: RunDirectory, show: bool) -> None:
     """One process of a run, to its end."""
     torch.set_num_threads(run.settings.threads or torch.get_num_threads())
-    with Interrupt(fabric) as interrupt:
+    with Interrupt(fabric) as interrupt, without_denormals():
         Worker(fabric, run, interrupt, show).work()
