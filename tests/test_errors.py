@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from engram import errors
 from engram.errors import (
     DataError,
+    DivergedError,
     DTypeError,
     EngramError,
     ManifoldError,
@@ -31,6 +32,7 @@ CAUGHT_AS = {
     DataError: (ValueError,),
     RunError: (),
     StoppedError: (),
+    DivergedError: (StoppedError,),
 }
 
 

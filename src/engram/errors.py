@@ -44,6 +44,10 @@ class StoppedError(EngramError):
     """A run ended before its time: the loss is not finite, or the disk is full. The command line exits with 1."""
 
 
+class DivergedError(StoppedError):
+    """A run ended because its loss, gradient or weights are not finite."""
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> OptionError:
     """The error for a name outside a fixed list: it lists the known names and the nearest one.
 

@@ -70,7 +70,7 @@ def test_what_one_needs_to_type(told: Any) -> None:
     out = told("train", "copy", "--model", "nnrnn", "--hidden", "128", "--delay", "200", "--steps", "1", "--batch", "2")
     (folder,) = Path("runs").iterdir()
     assert re.fullmatch(r"copy-nnrnn-\d{8}-\d{6}", folder.name)
-    assert re.search(r"^test: loss [\d.]+, accuracy [\d.]+ \([\d.]+% of the loss without memory\)$", out, re.MULTILINE)
+    assert re.search(r"^test: loss [\d.]+, accuracy [\d.]+ \([\d.]+% of the memoryless baseline\)$", out, re.MULTILINE)
     assert f"run: {folder}" in out
     found = settings(folder)
     assert (found["model"], found["hidden"], found["task"]["delay"]) == ("nnrnn", 128, 200)
@@ -305,7 +305,7 @@ def test_the_command_line_goes_before_the_file(words: list[str], told: Any) -> N
 
 def test_epochs_go_before_steps_of_the_file(told: Any) -> None:
     write(FILE)
-    found = plan(told, "--config", "settings.toml", "--epochs", "2")
+    found = plan(told, "--config", "settings.toml", "--epochs", "2", "--samples", "8")
     assert (found["steps"], found["epochs"]) == (None, 2)
 
 
@@ -546,7 +546,7 @@ WRONG_EXAMS = {
     "no value": (["--option", "delay"], "an option is NAME=VALUE"),
     "wrong type": (["--option", "delay=soon"], "delay must be a whole number"),
     "out of range": (["--option", "delay=-1"], "delay must be at least 1, got -1"),
-    "split": (["--split", "tset"], "unknown --split 'tset': expected one of test, train, valid. Did you mean 'test'?"),
+    "split": (["--split", "tset"], "unknown split 'tset': expected one of test, train, valid. Did you mean 'test'?"),
 }
 
 

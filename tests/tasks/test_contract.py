@@ -211,3 +211,12 @@ def test_settings_are_fixed() -> None:
         Copy(5, input_size=3)  # type: ignore[call-arg]
     with pytest.raises(FrozenInstanceError):
         Copy(5).delay = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("size", [1, 5, 32, 70])
+def test_the_exam_does_not_depend_on_the_batch_size(size: int) -> None:
+    """Seventy sequences, in blocks of their own: the same set for every network."""
+    whole = Copy(3, 2).batches("test", 70, seed=1, size=70)[0]
+    cut = Copy(3, 2).batches("test", size, seed=1, size=70)
+    for part, parts in zip(whole, zip(*(cut[k] for k in range(cut.per_epoch)), strict=True), strict=True):
+        assert part.equal(torch.cat(parts, 1))

@@ -408,11 +408,12 @@ def test_of_another_version(version: object, tmp_path: Path) -> None:
 def test_a_run_goes_on_from_the_one_before_and_ends_alike(
     name: str, damage: Callable[[Path], None], tmp_path: Path, small: Any, metrics: Any
 ) -> None:
-    """The same lines and weights as without the damage; the warning stands in stdout.log."""
+    """The same lines and weights as without the damage; the warning is given, and stands in stdout.log."""
     whole = train(small(steps=4), tmp_path, "whole")
     hurt = train(small(steps=4), tmp_path, "hurt").folder
     damage(hurt / name)
-    run = resume(hurt, steps=4)
+    with pytest.warns(UserWarning, match="is damaged"):
+        run = resume(hurt, steps=4)
     assert metrics(run) == metrics(whole)
     assert (hurt / TENSORS).read_bytes() == (whole.folder / TENSORS).read_bytes()
     assert f"warning: the last checkpoint of {hurt} is damaged ({name}" in (hurt / "stdout.log").read_text()
@@ -429,7 +430,7 @@ def test_damage_and_then_a_kill(name: str, tmp_path: Path, monkeypatch: pytest.M
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
         shutil.copytree(tmp_path / "first", tmp_path / "run")
         flipped(tmp_path / "run" / name)
-        with pytest.raises(Killed), killed_at(k, monkeypatch):
+        with pytest.raises(Killed), killed_at(k, monkeypatch), pytest.warns(UserWarning, match="is damaged"):
             resume(tmp_path / "run", steps=6)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

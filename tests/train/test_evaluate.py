@@ -169,3 +169,10 @@ def test_evaluate_split_gives_the_mode_back_when_it_is_left(small: Any) -> None:
         evaluate_split(network, Copy(3, 2), Copy(3, 2).batches("test", 4, 0, 8), *place, leave)
     assert network.training
     assert torch.is_grad_enabled()
+
+
+def test_an_exam_by_its_name(tmp_path: Path, small: Any) -> None:
+    """Its own task, not that of the training."""
+    run = train(small(TransferCopy(3, tests=(5, 6)), steps=2), tmp_path, "run")
+    assert evaluate(run.folder, "test-6") == {"test-6": run.facts["results"]["test-6"]}
+    assert evaluate(run.folder)["test-6"]["loss"] != evaluate(run.folder)["test"]["loss"]

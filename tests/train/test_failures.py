@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from engram.errors import OptionError, RunError, StoppedError
+from engram.errors import DivergedError, OptionError, RunError, StoppedError
 from engram.tasks import TransferCopy
 from engram.train import RunDirectory, Settings, evaluate, resume, train
 from engram.train._checkpoint import TENSORS, VALUES, load
@@ -116,12 +116,53 @@ def test_weights_that_end_up_not_finite(tmp_path: Path, small: Any, monkeypatch:
         return result
 
     monkeypatch.setattr(Loop, "train_step", broken)
-    with pytest.raises(StoppedError, match="the weights are not finite after step 4; the last good ones are kept"):
+    with pytest.raises(StoppedError, match=r"the weights are not finite after step 4\. The state of step 3 is kept"):
         train(small(steps=4, validate_every=0), tmp_path, "run")
     tensors, values = load(tmp_path / "run")
     assert values["step"] == 3
     assert all(t.isfinite().all() for t in tensors.values())
     assert facts(tmp_path / "run")["status"] == "failed"
+
+
+def test_the_last_good_state_is_kept_between_two_saves(tmp_path: Path, small: Any, monkeypatch: Any) -> None:
+    """With checkpoints far apart: the state of the last line of metrics.jsonl, and the best weights, are there."""
+    real = Loop.train_step
+
+    def broken(self: Loop) -> Any:
+        if self.step == 8:
+            self.network.head.bias.data[0] = math.nan
+        return real(self)
+
+    monkeypatch.setattr(Loop, "train_step", broken)
+    settings = small(steps=20, validate_every=3, log_every=2, save_every=1e6)
+    with pytest.raises(DivergedError, match=r"the loss is nan at step 9\. The state of step 6 is kept; start again"):
+        train(settings, tmp_path, "run")
+    tensors, values = load(tmp_path / "run")
+    assert (values["step"], values["best"]["step"] > 0) == (6, True)
+    assert all(t.isfinite().all() for t in tensors.values())
+    assert evaluate(tmp_path / "run")["test"]["loss"] > 0
+
+
+def test_a_validation_loss_that_is_not_finite(tmp_path: Path, small: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Loop, "evaluate", lambda *_: {"loss": math.nan, "accuracy": 0.5})
+    with pytest.raises(DivergedError, match="the validation loss is nan after step 3"):
+        train(small(steps=4, validate_every=3), tmp_path, "run")
+
+
+@pytest.mark.parametrize("clip", [0.0, 1.0])
+@pytest.mark.parametrize("which", ["plain", "turning"])
+def test_a_gradient_that_is_not_finite(which: str, clip: float, tmp_path: Path, small: Any, monkeypatch: Any) -> None:
+    """Whichever parameter it is of, and with clipping or without."""
+    real = Loop._clip
+
+    def broken(self: Loop) -> None:
+        parameter = getattr(self.optimizers, which)[0]
+        parameter.grad.view(-1)[0] = math.inf
+        real(self)
+
+    monkeypatch.setattr(Loop, "_clip", broken)
+    with pytest.raises(DivergedError, match="the gradient is inf at step 1"):
+        train(small(steps=4, clip=clip), tmp_path, "run")
 
 
 # A full disk
@@ -245,7 +286,7 @@ def test_the_second_process_is_refused(tmp_path: Path, small: Any) -> None:
             for _ in range(2):
                 with pytest.raises(RunError, match=f"{run} is in use by another process: wait for it, or stop it"):
                     resume(run)
-            with pytest.raises(RunError, match="holds a run already"):
+            with pytest.raises(RunError, match="is in use by another process"):
                 train(small(), tmp_path, "run")
             assert facts(run)["status"] == "running"
             assert evaluate(run, "valid")["valid"]["loss"] > 0  # whoever only reads may
@@ -492,3 +533,21 @@ def test_what_is_refused_leaves_no_directory(tmp_path: Path, small: Callable[...
     with pytest.raises(OptionError, match="the name of a run is a folder within --out"):
         train(small(), tmp_path, "../run")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("change", [{"seed": 5}, {"lr": 0.5}, {"hidden": 7}])
+def test_settings_changed_by_hand(change: dict[str, Any], tmp_path: Path, small: Any) -> None:
+    """They would be ignored, or mixed with the old ones."""
+    run = train(small(steps=4), tmp_path, "run").folder
+    told = facts(run)
+    (run / "run.json").write_text(json.dumps(told | {"settings": told["settings"] | change}))
+    with pytest.raises(RunError, match=r"does not fit its settings: run.json was changed since"):
+        resume(run, steps=6)
+
+
+def test_a_run_whose_patience_was_over_can_be_trained_further(tmp_path: Path, small: Any) -> None:
+    settings = small(steps=40, validate_every=1, patience=1, lr=0.5, optimizer="sgd", clip=0.0)
+    run = train(settings, tmp_path, "run")
+    ended = run.facts["step"]
+    assert ended < 40
+    assert resume(run.folder, steps=50).facts["step"] > ended

@@ -261,7 +261,7 @@ def scripted(losses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_patience(tmp_path: Path, small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two validations without a better loss end the run; one that is equal is not better."""
-    scripted([5.0, 4.0, 4.5, 3.0, 3.0, math.nan, 7.0, 9.0], monkeypatch)
+    scripted([5.0, 4.0, 4.5, 3.0, 3.0, 8.0, 7.0, 9.0], monkeypatch)
     run = run_of(small(steps=100, validate_every=1, patience=2), tmp_path)
     assert steps_of(run, "valid") == [1, 2, 3, 4, 5, 6]
     assert run.facts["best"] == {"step": 4, "loss": 3.0, "accuracy": 0.5}

@@ -132,3 +132,30 @@ def test_penalty(model: str) -> None:
         assert penalty.item() == pytest.approx(3 * 0.5 * 0.2**2)
     else:
         assert penalty is None or penalty.item() == 0
+
+
+@pytest.mark.parametrize("option", ["batch_first=True", "return_sequence=False", "output_all_layers=True", "dtype=x"])
+@pytest.mark.parametrize("model", ["lstm", "rnn"])
+def test_what_a_run_decides_itself(model: str, option: str) -> None:
+    with pytest.raises(OptionError, match=f"option {option.partition('=')[0]} is for your own programs"):
+        make_network(Settings(Copy(3), model, hidden=4, option=(option,)))
+
+
+def test_no_way_back_through_the_answers() -> None:
+    with pytest.raises(OptionError, match="asks for the next symbol, which the way back has read already"):
+        make_network(Settings(PennTreebank(), "lstm", hidden=4, option=("bidirectional=True",)))
+
+
+@pytest.mark.parametrize("model", ["lstm", "gru", "rnn", "exprnn"])
+def test_both_directions_have_read_everything(model: str) -> None:
+    """The answer at the last step depends on the first input through the way back, and on the last through the way on."""
+    network = make_network(Settings(Adding(9), model, hidden=4, option=("bidirectional=True",)))
+    inputs = torch.rand(9, 2, 2)
+    features = network._features(inputs)[0]
+    assert features.shape == (1, 2, 8)
+    for step in (0, -1):
+        changed = inputs.clone()
+        changed[step] += 1
+        moved = (network._features(changed)[0] - features).abs()[0]
+        assert moved[:, :4].sum() > 0
+        assert moved[:, 4:].sum() > 0

@@ -8,7 +8,7 @@ from typing import Any
 from engram import __version__
 from engram.errors import EngramError, StoppedError
 
-MEMORY = ("can't allocate memory", "out of memory", "overflow")
+MEMORY = ("can't allocate memory", "out of memory")
 
 
 def main(arguments: list[str] | None = None) -> int:

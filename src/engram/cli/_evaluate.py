@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -23,8 +23,8 @@ class Evaluate:
 
     folder: Annotated[Path, tyro.conf.Positional]
     """The run directory."""
-    split: Literal["train", "valid", "test"] | None = None
-    """The split; all that the task examines unless given."""
+    split: str | None = None
+    """train, valid, test or another exam of the task (test-400 of transfer-copy); all exams unless given."""
     option: tuple[str, ...] = ()
     """Options of the task to change, as NAME=VALUE: delay=2000."""
     last: bool = False

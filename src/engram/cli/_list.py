@@ -1,6 +1,7 @@
 """``engram list``."""
 
 import json
+import re
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
@@ -48,12 +49,17 @@ class List:
         if self.json:
             print(json.dumps(rows))
             return
+        shown = ("name", "what", "metric", "options") if self.what == "tasks" else tuple(rows[0])  # --json has all
         table = Table(title=self.what if self.what == "tasks" else f"{self.what} (N hidden units)", show_lines=True)
-        for column in rows[0]:
-            table.add_column(column, overflow="fold")
+        for column in shown:
+            table.add_column(column, overflow="fold", no_wrap=column == "name" and self.what == "tasks")
         for row in rows:
-            table.add_row(*(str(value) for value in row.values()))
+            table.add_row(*(_text(row[column]) for column in shown))
         Console().print(table)
+
+
+def _text(value: Any) -> str:
+    return "\n".join(f"{name}={v}" for name, v in value.items()) if isinstance(value, dict) else str(value)
 
 
 def _models() -> list[dict[str, Any]]:
@@ -83,7 +89,7 @@ def _tasks() -> list[dict[str, Any]]:
         {
             "name": name,
             "class": f"engram.tasks.{task.__name__}",
-            "what": (task.__doc__ or "").split("\n")[0],
+            "what": _plain((task.__doc__ or "").split("\n")[0]),
             "answer at": f"{task.answer} step",
             "metric": task.metric,
             "data set": task.is_data_set,
@@ -92,6 +98,11 @@ def _tasks() -> list[dict[str, Any]]:
         }
         for name, task in TASKS.items()
     ]
+
+
+def _plain(line: str) -> str:
+    """A line of a docstring for people who have neither the specifications nor Sphinx."""
+    return re.sub(r":class:`~?\.?(\w+)`|``([^`]*)``", r"\1\2", re.sub(r" ?\(spec/[^)]*\)", "", line))
 
 
 def _maps() -> list[dict[str, Any]]:

@@ -100,6 +100,9 @@ def _gathered(words: list[str]) -> list[str]:
 
 def _task_first(words: list[str]) -> list[str]:
     """The task may stand anywhere among the words of ``engram train``: its name is the word that no option takes."""
+    places = [place for place, word in enumerate(words) if word in TASKS and words[place - 1 : place] != ["--name"]]
+    if places:
+        return [words[places[0]], *words[: places[0]], *words[places[0] + 1 :]]
     alone = {"--" + field.name.replace("_", "-") for field in fields(Train) if isinstance(field.default, bool)}
     for place, word in enumerate(words):
         before = words[place - 1] if place else ""
@@ -161,7 +164,7 @@ def _settings_file(words: list[str]) -> tuple[dict[str, Any], Path | None]:
     values = {name.replace("-", "_"): value for name, value in values.items()}
     for name in values:
         if name not in known:
-            raise unknown(f"setting in {path}", name, known)
+            raise OptionError(f"{unknown(f'setting in {path}', name, known)} Options of the task go under [task]")
     return values, path
 
 

@@ -1,10 +1,11 @@
 """``engram train`` and ``engram resume``."""
 
 import json
+import sys
 from dataclasses import dataclass, fields
 from inspect import cleandoc
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 from typing import Annotated, Any, Union
 
 import tyro
@@ -48,7 +49,7 @@ class Train(Settings):
     name: str | None = None
     """The folder of this run within it; made of task, model and time unless given."""
     config: Path | None = None
-    """A TOML file of settings: keys are these options. What is on the command line goes before."""
+    """A TOML file: settings as keys, options of the task under [task]. What is on the command line goes before."""
     dry_run: bool = False
     """Only show settings, parameters, time and memory, from a few measured steps."""
     json: bool = False
@@ -59,7 +60,8 @@ class Train(Settings):
         if self.dry_run:
             _show_plan(plan(settings), self.json)
         else:
-            _show_run(train(settings, self.out, self.name, show=True), self.json)
+            command = join(["engram", *sys.argv[1:]])
+            _show_run(train(settings, self.out, self.name, show=True, command=command), self.json)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def _show_run(run: RunDirectory, as_json: bool) -> None:
     for split, scores in run.facts["results"].items():
         shown = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
         share = scores["loss"] / task.memoryless_baseline
-        console.print(f"{split}: {shown} ({share:.1%} of the loss without memory)")
+        console.print(f"{split}: {shown} ({share:.1%} of the memoryless baseline)")
     console.print(f"run: {run.folder} (engram evaluate {quote(str(run.folder))} --plot draws its curves)")
 
 
@@ -106,6 +108,6 @@ def _show_plan(facts: dict[str, Any], as_json: bool) -> None:
     console.print(
         f"{facts['parameters']:,} parameters; {facts['steps']:,} steps of {facts['sequence_length']} time steps; "
         f"about {facts['seconds']:,.0f} s of training ({1000 * facts['seconds_a_step']:.1f} ms a step) "
-        f"and {facts['peak_memory_mb']:,.0f} MB. Loss without memory: {facts['memoryless_baseline']:.4f}. "
+        f"and {facts['peak_memory_mb'] or 0:,.0f} MB. Memoryless baseline: {facts['memoryless_baseline']:.4f}. "
         "Nothing was written."
     )

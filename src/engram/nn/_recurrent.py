@@ -23,13 +23,16 @@ from engram.nn._segments import run_in_segments
 _TORCH_NAME = re.compile(r"(\w+)_l(\d+)(_reverse)?")
 
 
+def _signature(kind: type) -> list[inspect.Parameter]:
+    return list(inspect.signature(kind.__init__).parameters.values())  # type: ignore[misc]
+
+
 def _options(cell: type[Cell]) -> set[str]:
     """The names of all keyword arguments that a cell takes, its base classes' included."""
     names: set[str] = set()
     for kind in cell.__mro__:
         if issubclass(kind, Cell) and "__init__" in vars(kind):
-            parameters = inspect.signature(kind.__init__).parameters.values()
-            names |= {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+            names |= {p.name for p in _signature(kind) if p.kind is p.KEYWORD_ONLY}
     return names - {"bias", "device", "dtype"}
 
 
@@ -101,7 +104,8 @@ class Recurrent(nn.Module):
         known = _options(self.cell)
         for name in options:
             if name not in known:
-                raise unknown(f"option of {type(self).__name__}", name, known)
+                common = {p.name for p in _signature(Recurrent) if p.kind is p.KEYWORD_ONLY}
+                raise unknown(f"option of {type(self).__name__}", name, known | common)
         self.cells = nn.ModuleList()
         features = input_size
         for _ in range(num_layers):

@@ -41,8 +41,14 @@ class Fresh:
         return self.sample(self.batch_size, seeded(self.seed, "train", k))
 
 
+BLOCK = 32
+
+
 class Drawn:
-    """A fixed set of ``size`` sequences that is drawn again each time it is read: it takes no memory."""
+    """A fixed set of ``size`` sequences that is drawn again each time it is read: it takes no memory.
+
+    They are drawn in blocks of 32, so that the set does not depend on the batch size.
+    """
 
     carries = False
 
@@ -57,9 +63,15 @@ class Drawn:
         return -(-self.size // self.batch_size)
 
     def __getitem__(self, k: int) -> Batch:
-        k %= self.per_epoch
-        count = min(self.batch_size, self.size - k * self.batch_size)
-        return self.sample(count, seeded(self.seed, self.split, k))
+        first = k % self.per_epoch * self.batch_size
+        last = min(first + self.batch_size, self.size)
+        blocks = [
+            self.sample(BLOCK, seeded(self.seed, self.split, block))
+            for block in range(first // BLOCK, -(-last // BLOCK))
+        ]
+        skip = first // BLOCK * BLOCK
+        parts = (torch.cat(part, 1)[:, first - skip : last - skip] for part in zip(*blocks, strict=True))
+        return type(blocks[0])(*parts)
 
 
 class Indexed:

@@ -23,7 +23,7 @@ class Copy(Task):
     """
 
     delay: int = 200
-    """Steps between the last symbol and the question."""
+    """Steps from the last symbol to the first answer."""
     length: int = 10
     """S, the symbols to remember."""
     layout: Literal["after", "at"] = "after"

@@ -131,3 +131,8 @@ def unpack(packed: Any, tensors: dict[str, Tensor]) -> Any:
     if kind in ("list", "tuple"):
         return (list if kind == "list" else tuple)(unpack(value, tensors) for value in content)
     return content
+
+
+def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, without that beginning."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 from engram import __version__
 from engram.errors import EngramError, RunError, StoppedError
 from engram.kernels import status as kernel_status
-from engram.train._files import write_whole
+from engram.train._files import go_on, locked, write_whole
 from engram.train._settings import Settings
 
 
@@ -34,20 +33,23 @@ class RunDirectory:
             raise RunError(f"{self.folder / 'run.json'} cannot be read ({error}): start the run again") from None
 
     @classmethod
-    def create(cls, folder: Path, settings: Settings) -> "RunDirectory":
+    def create(cls, folder: Path, settings: Settings, command: str = "") -> "RunDirectory":
         """A new directory; one that holds a run already is refused."""
-        if (folder / "run.json").exists():
-            raise RunError(
-                f"{folder} holds a run already: engram resume {folder} goes on with it; another --name starts a new one"
-            )
         folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder):
+            return cls._create(folder, settings, command)
+
+    @classmethod
+    def _create(cls, folder: Path, settings: Settings, command: str) -> "RunDirectory":
+        if (folder / "run.json").exists():
+            raise RunError(f"{folder} holds a run already: {go_on(folder)} goes on with it; another name starts anew")
         facts = {
             "status": "new",
             "settings": settings.to_dict(),
             "seed": settings.seed,
             "versions": versions(),
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "command": " ".join(["engram", *sys.argv[1:]]),
+            "command": command,
         }
         write_whole(folder / "run.json", json.dumps(facts, indent=1).encode())
         return cls(folder)
@@ -95,7 +97,7 @@ class AppendedFile:
         except OSError as error:
             raise StoppedError(
                 f"{self.path} could not be written ({error.strerror}); the last checkpoint is intact. "
-                f"Make room, then: engram resume {self.path.parent}"
+                f"Make room, then: {go_on(self.path.parent)}"
             ) from error
 
     @property

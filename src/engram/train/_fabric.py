@@ -1,23 +1,22 @@
 """Device, precision and processes, through Lightning Fabric."""
 
-from typing import Any
-
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.precision.double import DoublePrecision
+import logging
+from typing import TYPE_CHECKING, Any
 
 from engram.errors import OptionError
 from engram.train._settings import Settings
 
-
-class Double(DoublePrecision):
-    """float64 throughout; fabric's own turns outputs and states to float32."""
-
-    def convert_output(self, data: Any) -> Any:
-        return data
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
-def make_fabric(settings: Settings) -> Fabric:
-    """Device, precision and processes."""
+def make_fabric(settings: Settings) -> "Fabric":
+    """Device, precision and processes. Fabric is imported here: it takes a second that other commands need not wait."""
+    from lightning_fabric import Fabric
+
+    from engram.train._double import Double
+
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its banners are not for our users
     kind, _, index = settings.device.partition(":")
     devices: Any = [int(index)] if index.isdigit() else settings.processes
     try:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -31,7 +32,7 @@ def prepare(path: Path, content: bytes) -> None:
         new.unlink(missing_ok=True)
         raise StoppedError(
             f"{path} could not be written ({error.strerror}); what was there before is intact. "
-            f"Make room, then: engram resume {path.parent}"
+            f"Make room, then: {go_on(path.parent)}"
         ) from error
 
 
@@ -44,6 +45,11 @@ def publish(path: Path) -> None:
 def beside(path: Path) -> Path:
     """Where content waits for its name."""
     return path.with_name(path.name + ".new")
+
+
+def go_on(folder: Path) -> str:
+    """What to type."""
+    return f"engram resume {quote(str(folder))}"
 
 
 def sync_folder(folder: Path) -> None:

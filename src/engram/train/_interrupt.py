@@ -3,9 +3,10 @@
 import signal
 import threading
 from types import FrameType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from lightning_fabric import Fabric
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 class Asked(KeyboardInterrupt):
@@ -18,7 +19,7 @@ class Interrupt:
     With several processes, all ask the first one, so that they stop at the same step.
     """
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: "Fabric") -> None:
         self.fabric, self.asked = fabric, False
         self.before: dict[int, Any] = {}
 

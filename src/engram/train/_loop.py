@@ -3,20 +3,22 @@
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from engram.errors import StoppedError
+from engram.errors import DivergedError
 from engram.kernels import State, map_state
 from engram.tasks import Batch, Batches, seed_of
-from engram.train._checkpoint import Checkpoint, pack, unpack
+from engram.train._checkpoint import Checkpoint, pack, under, unpack
 from engram.train._evaluate import evaluate_split, place
 from engram.train._network import make_network
 from engram.train._optimizer import Optimizers
 from engram.train._settings import Settings
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 class Loop:
@@ -26,7 +28,7 @@ class Loop:
     else needs to be kept than weights, optimisers, the state carried between windows of text, and a few counters.
     """
 
-    def __init__(self, settings: Settings, fabric: Fabric) -> None:
+    def __init__(self, settings: Settings, fabric: "Fabric") -> None:
         self.settings, self.task, self.fabric = settings, settings.task, fabric
         torch.manual_seed(seed_of(settings.seed, "weights"))
         self.network = make_network(settings)
@@ -70,9 +72,7 @@ class Loop:
         self.fabric.backward(loss if penalty is None else loss + penalty)
         value = float(self._mean(loss.detach()))
         self._check("the loss", value)
-        if self.settings.clip:
-            norm = nn.utils.clip_grad_norm_(self.optimizers.plain, self.settings.clip)
-            self._check("the gradient", float(norm))
+        self._clip()
         for optimizer in self.optimizers.all:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -87,12 +87,17 @@ class Loop:
         if self.fabric.device.type != "cpu":
             torch.manual_seed(seed)  # of all devices; it takes half a millisecond
 
+    def _clip(self) -> None:
+        """Bound the gradient of the plain parameters; see that all of it is finite."""
+        for parameters in (self.optimizers.plain, self.optimizers.turning):
+            norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+            self._check("the gradient", float(norm))
+            if self.settings.clip and parameters is self.optimizers.plain:
+                nn.utils.clip_grads_with_norm_(parameters, self.settings.clip, norm)
+
     def _check(self, what: str, value: float) -> None:
         if not math.isfinite(value):
-            raise StoppedError(
-                f"{what} is {value} at step {self.step + 1}. The weights of the last good step are kept; "
-                f"try a smaller --lr (now {self.optimizers.lr:g}) or --clip (now {self.settings.clip:g})"
-            )
+            raise DivergedError(f"{what} is {value} at step {self.step + 1}")
 
     def _mean(self, loss: Tensor) -> Tensor:
         """Over all processes, which so agree on whether to stop."""
@@ -122,6 +127,8 @@ class Loop:
         """Scores of the validation split; keeps the best weights, lowers the rate, counts towards the patience."""
         settings, begin = self.settings, time.perf_counter()
         scores = self.evaluate(settings.batches("valid"), after_batch)
+        if not math.isfinite(scores["loss"]):
+            raise DivergedError(f"the validation loss is {scores['loss']} after step {self.step}")
         self.validated = self.step
         if scores["loss"] < self.best["loss"]:
             self.best = {"step": self.step, **scores}
@@ -144,7 +151,8 @@ class Loop:
         values = {
             name: getattr(self, name) for name in ("step", "validated", "best", "stale", "stale_rate", "seconds")
         } | {"optimizers": [pack(f"optimizer{k}", o.state_dict(), tensors) for k, o in enumerate(self.optimizers.all)]}
-        return Checkpoint({name: t.detach().clone() for name, t in tensors.items()}, values)
+        kept = {name: t if name.startswith("best.") else t.detach().clone() for name, t in tensors.items()}
+        return Checkpoint(kept, values)  # the best weights are a copy already, and never change
 
     def _gather(self, state: Tensor) -> Tensor:
         """The state of all columns, those of the other processes too."""
@@ -155,13 +163,13 @@ class Loop:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint."""
         tensors, values = checkpoint
-        self.network.load_state_dict(_under("network.", tensors))
-        self.best_weights = _under("best.", tensors)
+        self.network.load_state_dict(under("network.", tensors))
+        self.best_weights = under("best.", tensors)
         for optimizer, packed in zip(self.optimizers.all, values["optimizers"], strict=True):
             optimizer.load_state_dict(unpack(packed, tensors))
         for name in ("step", "validated", "best", "stale", "stale_rate", "seconds"):
             setattr(self, name, values[name])
-        carry = _under("carry.", tensors)
+        carry = under("carry.", tensors)
         if carry:
             parts = [self._own(carry[str(k)].to(self.fabric.device)) for k in range(len(carry))]
             kind = getattr(getattr(self.network.layer, "cell", None), "State", tuple)
@@ -175,10 +183,6 @@ class Loop:
         """The weights of the best validation, if there was one."""
         if self.best_weights:
             self.network.load_state_dict(self.best_weights)
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _tuple(result: Any) -> tuple[Any, ...]:

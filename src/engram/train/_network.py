@@ -34,7 +34,7 @@ class Network(nn.Module):
     def _features(self, inputs: Tensor, state: State = None) -> tuple[Tensor, State]:
         output, state = self.layer(inputs, state)
         if not self.every_step:
-            output = output[None] if output.dim() == 2 else output[-1:]
+            output = _last(self.layer, output)[None]
         return (torch.view_as_real(output).flatten(-2) if output.is_complex() else output), state
 
     def forward(self, inputs: Tensor, state: State = None) -> tuple[Tensor, State]:
@@ -50,6 +50,25 @@ class Network(nn.Module):
     def penalty(self) -> Tensor | None:
         """What the layer adds to the loss, if anything."""
         return self.layer.penalty() if isinstance(self.layer, Recurrent) else None
+
+
+def _last(layer: nn.Module, output: Tensor) -> Tensor:
+    """What each direction ended with, ``(B, H)``: of torch's own layers, the way back ends at the first step."""
+    if output.dim() == 2:
+        return output
+    if not getattr(layer, "bidirectional", False):
+        return output[-1]
+    ahead, back = output.chunk(2, -1)
+    return torch.cat([ahead[-1], back[0]], -1)
+
+
+def _check_options(task: Task, options: dict[str, Any]) -> None:
+    """What a layer takes but a run decides itself; and what would show a network its answers."""
+    for name in ("batch_first", "return_sequence", "output_all_layers", "device", "dtype"):
+        if name in options:
+            raise OptionError(f"option {name} is for your own programs; a run sets it itself")
+    if options.get("bidirectional") and task.vocabulary:
+        raise OptionError(f"bidirectional: {task.name} asks for the next symbol, which the way back has read already")
 
 
 @contextmanager
@@ -72,6 +91,7 @@ def make_network(settings: Settings) -> Network:
 
 def _make_network(settings: Settings) -> Network:
     task, options = settings.task, settings.model_options()
+    _check_options(task, options)
     embedding = task.embedding if settings.embedding is None else settings.embedding
     if embedding and not task.vocabulary:
         raise OptionError(f"embedding is for tasks of symbols; {task.name} has {task.input_size} numbers a step")

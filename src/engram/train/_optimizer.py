@@ -32,6 +32,7 @@ class Optimizers:
         turning = {id(p) for map, free in weights for p in free[map.turning]} - on_group
         trained = [p for p in model.parameters() if p.requires_grad]
         self.plain: list[Tensor] = [p for p in trained if id(p) not in turning | on_group]
+        self.turning: list[Tensor] = [p for p in trained if id(p) in turning | on_group]
         kind, options = KINDS[settings.optimizer]
         groups: list[dict[str, Any]] = [
             {"params": self.plain, "lr": settings.lr, "weight_decay": settings.weight_decay},

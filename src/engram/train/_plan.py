@@ -3,6 +3,7 @@
 import statistics
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,19 +15,18 @@ from engram.train._settings import Settings
 
 
 def plan(settings: Settings, measured: int = 5) -> dict[str, Any]:
-    """Settings, parameters, and the time and memory of the whole run. Trains a few steps and throws them away."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(settings.threads or threads)
-    try:
-        with torch.random.fork_rng(devices=()), without_denormals():
-            loop = Loop(settings, make_fabric(settings))
-            times = []
-            for _ in range(measured + 1):  # the first one warms up
-                begin = time.perf_counter()
-                loop.train_step()
-                times.append(time.perf_counter() - begin)
-    finally:
-        torch.set_num_threads(threads)
+    """Settings, parameters, and the time and memory of the whole run. Trains a few steps and throws them away.
+
+    With several processes, those of one of them.
+    """
+    share = replace(settings, processes=1, batch=settings.batch // settings.processes)  # that of one process
+    with torch.random.fork_rng(devices=()), without_denormals(settings.threads):
+        loop = Loop(share, make_fabric(share))
+        times = []
+        for _ in range(measured + 1):  # the first one warms up
+            begin = time.perf_counter()
+            loop.train_step()
+            times.append(time.perf_counter() - begin)
     step = statistics.median(times[1:])
     return {
         "settings": settings.to_dict(),
@@ -40,10 +40,10 @@ def plan(settings: Settings, measured: int = 5) -> dict[str, Any]:
     }
 
 
-def _peak_memory() -> float:
+def _peak_memory() -> float | None:
     """Of this process so far, in MB: Linux counts in kB, macOS in bytes, Windows does not."""
     if sys.platform == "win32":
-        return float("nan")
+        return None
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

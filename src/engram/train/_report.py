@@ -1,12 +1,14 @@
 """What a run tells while it runs: a progress bar on a terminal, lines in stdout.log, events for TensorBoard."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from engram.errors import OptionError
 from engram.tasks import Task
 from engram.train._directory import AppendedFile
 
@@ -19,13 +21,12 @@ class Report:
         self.log = AppendedFile(folder / "stdout.log")
         self.console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
-            TextColumn(f"loss {{task.fields[loss]:.4f}} (without memory {task.memoryless_baseline:.4f})"),
+            TextColumn(f"loss {{task.fields[loss]:.4g}} (baseline {task.memoryless_baseline:.4g})"),
             TextColumn(f"{task.metric} {{task.fields[metric]:.3f}}"),
-            TimeRemainingColumn(),
-        )
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        )  # within 80 columns
         self.progress = Progress(*columns, console=self.console, disable=not (show and sys.stderr.isatty()))
         self.bar = self.progress.add_task(
             "training", total=total, completed=step, loss=float("nan"), metric=float("nan")
@@ -61,11 +62,14 @@ class Report:
             self.events.close()
 
 
-def _writer(folder: Path, step: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter  # needs the package tensorboard
-    except ImportError:
-        from engram.errors import OptionError
+def check_tensorboard() -> None:
+    """Whether events can be written."""
+    if find_spec("tensorboard") is None:
+        raise OptionError("--tensorboard needs the package tensorboard: pip install 'engram[tensorboard]'")
 
-        raise OptionError("--tensorboard needs the package tensorboard: pip install 'engram[tensorboard]'") from None
+
+def _writer(folder: Path, step: int) -> Any:
+    check_tensorboard()
+    from torch.utils.tensorboard import SummaryWriter
+
     return SummaryWriter(str(folder), purge_step=step + 1)  # what the checkpoint has seen stays

@@ -1,14 +1,15 @@
 """A run: settings in, a directory out, safe against being stopped at any instant."""
 
 import signal
+import threading
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from lightning_fabric import Fabric
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from engram import errors
@@ -19,20 +20,26 @@ from engram.train._fabric import make_fabric
 from engram.train._files import locked
 from engram.train._interrupt import Interrupt
 from engram.train._network import make_network
+from engram.train._report import check_tensorboard
 from engram.train._settings import Settings
 from engram.train._worker import Worker
 
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
-def train(settings: Settings, out: Path | str = "runs", name: str | None = None, *, show: bool = False) -> RunDirectory:
+
+def train(
+    settings: Settings, out: Path | str = "runs", name: str | None = None, *, show: bool = False, command: str = ""
+) -> RunDirectory:
     """Train a new run in ``out/name`` to its end, and test it.
 
     Ctrl-C saves and raises KeyboardInterrupt; a loss that is not finite or a full disk raise StoppedError. After
-    any end, :func:`resume` goes on. ``show`` prints progress to standard error.
+    any end, :func:`resume` goes on. ``show`` prints progress to standard error; ``command`` is noted in run.json.
     """
     settings = replace(settings, threads=settings.threads or torch.get_num_threads())  # resume with as many
     folder = Path(out) / (_free_name(Path(out), settings) if name is None else _inside(name))
     _rehearse(settings)
-    run = RunDirectory.create(folder, settings)
+    run = RunDirectory.create(folder, settings, command)
     return _carry_on(run, show)
 
 
@@ -60,6 +67,10 @@ def _rehearse(settings: Settings) -> None:
         make_fabric(settings)
         make_network(settings)
         settings.batches("train")
+        if settings.tensorboard:
+            check_tensorboard()
+        if settings.processes > 1 and threading.current_thread() is not threading.main_thread():
+            raise OptionError("several processes can only be started from the main thread")
 
 
 def _free_name(out: Path, settings: Settings) -> str:
@@ -70,16 +81,11 @@ def _free_name(out: Path, settings: Settings) -> str:
 
 def _carry_on(run: RunDirectory, show: bool) -> RunDirectory:
     settings = run.settings
-    with locked(run.folder), torch.random.fork_rng():
-        threads = torch.get_num_threads()
-        torch.set_num_threads(settings.threads or threads)
-        try:
-            if settings.processes == 1:
-                _work(make_fabric(settings), run, show)
-            else:
-                _launch(settings, run, show)
-        finally:
-            torch.set_num_threads(threads)
+    with torch.random.fork_rng():
+        if settings.processes == 1:
+            _work(make_fabric(settings), run, show)
+        else:
+            _launch(settings, run, show)
     return RunDirectory(run.folder)
 
 
@@ -91,7 +97,7 @@ def _launch(settings: Settings, run: RunDirectory, show: bool) -> None:
     except ProcessRaisedException as error:  # all that is left of the cause is its traceback
         _, ours, cause = str(error).rpartition("\nengram.errors.")
         kind, _, message = cause.partition(": ")
-        if ours:
+        if ours and hasattr(errors, kind):
             raise getattr(errors, kind)(message.strip()) from error
         raise
     finally:
@@ -100,13 +106,13 @@ def _launch(settings: Settings, run: RunDirectory, show: bool) -> None:
         raise KeyboardInterrupt
 
 
-def _work_quietly(fabric: Fabric, run: RunDirectory, show: bool) -> None:
+def _work_quietly(fabric: "Fabric", run: RunDirectory, show: bool) -> None:
     with suppress(KeyboardInterrupt):  # run.json says that it was stopped
         _work(fabric, run, show)
 
 
-def _work(fabric: Fabric, run: RunDirectory, show: bool) -> None:
+def _work(fabric: "Fabric", run: RunDirectory, show: bool) -> None:
     """One process of a run, to its end."""
-    torch.set_num_threads(run.settings.threads or torch.get_num_threads())
-    with Interrupt(fabric) as interrupt, without_denormals():
+    lock = locked(run.folder) if fabric.is_global_zero else nullcontext()  # goes with the process that writes
+    with lock, Interrupt(fabric) as interrupt, without_denormals(run.settings.threads):
         Worker(fabric, run, interrupt, show).work()

@@ -1,6 +1,8 @@
 """Everything that decides what a run computes."""
 
 import ast
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
@@ -131,8 +133,15 @@ class Settings:
             raise OptionError(f"plateau_factor must be between 0 and 1, got {self.plateau_factor}")
         if self.steps is not None and self.epochs is not None:
             raise OptionError(f"give steps or epochs, not both; got {self.steps} and {self.epochs}")
-        if self.batch % self.processes:
-            raise OptionError(f"batch must be a multiple of processes, got {self.batch} and {self.processes}")
+        size = min(self.batch, self.samples or self.batch)
+        if size % self.processes:
+            raise OptionError(f"batch (and samples) must be a multiple of processes, got {size} and {self.processes}")
+        if (self.patience or self.plateau) and (self.validate_every == 0 or not self.task.has_validation):
+            raise OptionError("patience and plateau count validations, and this run has none: see --validate-every")
+        if self.epochs and not self.samples and not self.task.is_data_set:
+            raise OptionError(f"{self.task.name} draws fresh sequences without end: give steps, or samples for epochs")
+        if isinstance(self.option, str):
+            raise DTypeError(f"option must be several of NAME=VALUE, a tuple; got the one text {self.option!r}")
         self.model_options()
 
     def batches(self, split: str, task: Task | None = None) -> Batches:
@@ -146,6 +155,12 @@ class Settings:
     def model_options(self) -> dict[str, Any]:
         """``option`` as keyword arguments."""
         return read_options(self.option)
+
+    def fingerprint(self) -> str:
+        """A hash of all that decides what a step computes: a checkpoint goes on under the settings it was made with."""
+        free = {"steps", "epochs", "save_every", "log_every", "tensorboard", "device", "threads", "test_samples"}
+        decisive = {name: value for name, value in self.to_dict().items() if name not in free}
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """For run.json and TOML: ``from_dict`` gives the same settings back."""

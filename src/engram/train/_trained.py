@@ -9,7 +9,8 @@ import torch
 
 from engram.errors import RunError, check_choice
 from engram.tasks import Task, make_task
-from engram.train._checkpoint import load
+from engram.train._checkpoint import load, under
+from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._evaluate import evaluate_split
 from engram.train._network import Network, make_network
@@ -19,8 +20,7 @@ def load_network(folder: Path | str, *, best: bool = True) -> Network:
     """The network of a run, finished or not, in evaluation mode: the weights of its best validation, or the last."""
     run = RunDirectory(folder)
     tensors = load(run.folder).tensors
-    prefix = "best." if best and any(name.startswith("best.") for name in tensors) else "network."
-    weights = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+    weights = (under("best.", tensors) if best else {}) or under("network.", tensors)
     with torch.random.fork_rng(devices=()):
         network = make_network(run.settings)
     try:
@@ -42,7 +42,7 @@ def evaluate(
 
     Args:
         folder: the run directory.
-        split: ``train``, ``valid``, ``test``; left out, all that the task examines.
+        split: ``train``, ``valid``, ``test`` or another exam of the task; left out, all exams.
         best: the weights of the best validation, not the last.
         options: options of the task to change: a network trained at delay 100 is tested at ``delay=2000``.
     """
@@ -53,15 +53,17 @@ def evaluate(
     network = load_network(folder, best=best)
     _check_fit(settings.task, run.settings.task)
     if split is not None:
-        check_choice("split", split, ("train", "valid", "test", *settings.task.exams()))
-    tasks = settings.task.exams() if split is None else {split: settings.task}
+        check_choice("split", split, ("train", "valid", *settings.task.exams()))
+    exams = settings.task.exams()
+    tasks = exams if split is None else {split: exams.get(split, settings.task)}
     if split == "train" and not settings.batches(split).per_epoch:
         raise RunError(f"{settings.task.name} draws its training sequences afresh at each step: see test instead")
     dtype, device = network.dtype, torch.device("cpu")
-    return {
-        name: evaluate_split(network, task, settings.batches(name, task), device, dtype, after_batch)
-        for name, task in tasks.items()
-    }
+    with without_denormals(settings.threads):
+        return {
+            name: evaluate_split(network, task, settings.batches(name, task), device, dtype, after_batch)
+            for name, task in tasks.items()
+        }
 
 
 def _check_fit(task: Task, trained_on: Task) -> None:

@@ -4,15 +4,18 @@ import json
 import time
 import warnings
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from lightning_fabric import Fabric
-
-from engram.errors import RunError, StoppedError, check_size
+from engram.errors import DivergedError, RunError, StoppedError, check_size
 from engram.train._checkpoint import OLD_TENSORS, OLD_VALUES, VALUES, Checkpoint, load, load_to_go_on, save
 from engram.train._directory import AppendedFile, RunDirectory, versions
+from engram.train._files import go_on
 from engram.train._interrupt import Asked, Interrupt
 from engram.train._loop import Loop
 from engram.train._report import Report
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 class Worker:
@@ -23,7 +26,7 @@ class Worker:
     """
 
     def __init__(
-        self, fabric: Fabric, run: RunDirectory, interrupt: Interrupt | None = None, show: bool = False
+        self, fabric: "Fabric", run: RunDirectory, interrupt: Interrupt | None = None, show: bool = False
     ) -> None:
         self.run, self.interrupt, self.leads = run, interrupt or Interrupt(fabric), fabric.is_global_zero
         self.loop = Loop(run.settings, fabric)
@@ -35,16 +38,23 @@ class Worker:
                 length = self._restore((load_to_go_on if self.leads else load)(run.folder))
         if self.loop.step > self.loop.total:
             raise RunError(f"{run.folder} is at step {self.loop.step} already: --steps must be at least that")
+        if run.status == "done":
+            self.loop.stale = 0  # trained further, though its patience was over
         self.testing = False
+        self.good: Checkpoint | None = None  # the last state that is known to give a finite loss
         self.saved = -float("inf")  # the first step saves: there is always something to go back to
         if self.leads:
             self._open(length, show)
             for warning in heard:
                 self.report.say(f"warning: {warning.message}")
+                if not show:
+                    warnings.warn(warning.message, stacklevel=2)
 
     def _restore(self, checkpoint: Checkpoint) -> int:
         """The loop as it was; the length of metrics.jsonl then."""
         try:
+            if checkpoint.values["settings"] != self.run.settings.fingerprint():
+                raise ValueError("run.json was changed since; undo that, or start a new run")
             self.loop.restore(checkpoint)
             return check_size("metrics", checkpoint.values["metrics"], least=0)
         except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:  # not of this run
@@ -83,6 +93,9 @@ class Worker:
                 raise
             status, reason = "stopped", f"interrupted at step {self.loop.step}"
             raise
+        except DivergedError as error:
+            reason = f"{error}. {self._keep_good()}"
+            raise DivergedError(reason) from error
         except StoppedError as error:
             reason = str(error)
             raise
@@ -93,13 +106,22 @@ class Worker:
                 with suppress(StoppedError, OSError):  # the disk may be full
                     self.run.note(status=status, reason=reason, step=self.loop.step)
 
+    def _keep_good(self) -> str:
+        """After a loss that is not finite: the last state that gave a finite one is the one to go back to."""
+        if self.good is None:
+            return f"See {self.run.folder}"
+        with suppress(StoppedError):  # the disk may be full: then the last checkpoint stays
+            self._save(self.good)
+        rates = f"--lr (now {self.loop.optimizers.lr:g}) or --clip (now {self.run.settings.clip:g})"
+        return f"The state of step {self.good.values['step']} is kept; start again with a smaller {rates}"
+
     def _stop(self, all_well: bool) -> None:
         """Save, unless a step is half done (the checkpoint before is good) or the test has begun (all is saved)."""
         if all_well and not self.testing:
             self._save(self._state())
         if self.leads:
             saved = "all saved" if all_well else "at once: what came after the last checkpoint will be done again"
-            self.report.say(f"stopped at step {self.loop.step}, {saved}. Go on: engram resume {self.run.folder}")
+            self.report.say(f"stopped at step {self.loop.step}, {saved}. Go on: {go_on(self.run.folder)}")
 
     def train(self) -> None:
         """To the last step, or until the patience is over."""
@@ -110,9 +132,10 @@ class Worker:
             if loop.finished:
                 break
             due = self.interrupt.agree(time.monotonic() - self.saved >= settings.save_every)
-            state = self._state() if due else None
+            state = self._state() if due or loop.step % settings.log_every == 0 else None
             loss, outputs, batch = loop.train_step()
-            if state is not None:
+            self.good = state or self.good
+            if due and state is not None:
                 self._save(state)
             if self.leads:
                 self.report.at(loop.step, loss)
@@ -142,13 +165,12 @@ class Worker:
 
     def _state(self) -> Checkpoint:
         tensors, values = self.loop.state()
-        return Checkpoint(tensors, values | {"metrics": self.metrics.length if self.leads else 0})
+        length = self.metrics.length if self.leads else 0
+        return Checkpoint(tensors, values | {"metrics": length, "settings": self.run.settings.fingerprint()})
 
     def _save(self, state: Checkpoint) -> None:
         if not all(bool(t.isfinite().all()) for name, t in state.tensors.items() if name.startswith("network.")):
-            raise StoppedError(
-                f"the weights are not finite after step {state.values['step']}; the last good ones are kept"
-            )
+            raise DivergedError(f"the weights are not finite after step {state.values['step']}")
         if self.leads:
             try:
                 self.metrics.sync()
@@ -156,6 +178,6 @@ class Worker:
             except OSError as error:
                 raise StoppedError(
                     f"{self.run.folder} could not be written ({error.strerror}); the last checkpoint is intact. "
-                    f"Make room, then: engram resume {self.run.folder}"
+                    f"Make room, then: {go_on(self.run.folder)}"
                 ) from error
         self.saved = time.monotonic()
