@@ -148,7 +148,7 @@ def test_no_way_back_through_the_answers() -> None:
 
 @pytest.mark.parametrize("model", ["lstm", "gru", "rnn", "exprnn"])
 def test_both_directions_have_read_everything(model: str) -> None:
-    """The answer at the last step depends on the first input through the way back, and on the last through the way on."""
+    """The answer at the last step depends on the first input and on the last, through either direction."""
     network = make_network(Settings(Adding(9), model, hidden=4, option=("bidirectional=True",)))
     inputs = torch.rand(9, 2, 2)
     features = network._features(inputs)[0]

@@ -89,7 +89,7 @@ class Loop:
 
     def _clip(self) -> None:
         """Bound the gradient of the plain parameters; see that all of it is finite."""
-        for parameters in (self.optimizers.plain, self.optimizers.turning):
+        for parameters in filter(None, (self.optimizers.plain, self.optimizers.turning)):
             norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
             self._check("the gradient", float(norm))
             if self.settings.clip and parameters is self.optimizers.plain:

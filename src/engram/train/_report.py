@@ -42,7 +42,8 @@ class Report:
 
     def at(self, step: int, loss: float) -> None:
         """The bar moves."""
-        self.progress.update(self.bar, completed=step, loss=loss)
+        if not self.progress.disable:
+            self.progress.update(self.bar, completed=step, loss=loss)
 
     def scores(self, line: dict[str, Any]) -> None:
         """A line of metrics.jsonl was written."""
