@@ -119,7 +119,7 @@ def test_quick_and_the_table(small: None, tmp_path: Path, capsys: pytest.Capture
         assert main(["bench", "layers", "--quick", "--repeats", "1", "--figure", str(tmp_path / "a.png")]) == 0
     told = capsys.readouterr()
     assert told.err.count("1 thread(s)") == 1
-    for said in ("Forward + backward", "Summary", "engram/torch.nn.RNN", "mean <= 0.6, worst <= 1.0"):
+    for said in ("Times", "Summary", "engram/torch.nn.RNN", "mean <= 0.6, worst <= 1.0"):
         assert said in told.out
     assert (tmp_path / "a.png").exists()
 
