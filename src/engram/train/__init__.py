@@ -1,5 +1,6 @@
 """A run: settings, a loop, and a directory that survives being stopped at any instant."""
 
+from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
 from engram.train._network import Network, make_network
@@ -24,4 +25,5 @@ __all__ = [
     "read_options",
     "resume",
     "train",
+    "without_denormals",
 ]
