@@ -86,6 +86,8 @@ class Schur(Map):
         return p @ self.theta_matrix(lower, theta, gamma) @ p.mT
 
     def penalty(self, entries: Tensor, lower: Tensor, theta: Tensor, gamma: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        if not self.decay and (gamma is None or not self.gamma_penalty):
+            return super().penalty(lower)  # none
         total = 0.5 * self.decay * lower.square().sum()
         return total if gamma is None else total + self.gamma_penalty * (1 - gamma).square().sum()
 

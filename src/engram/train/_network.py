@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from engram.errors import EngramError, OptionError
 from engram.kernels import State
-from engram.maps import Map, mapped_weights
-from engram.nn import Cell, Recurrent, make_model
+from engram.nn import Recurrent, make_model
 from engram.tasks import Task
 from engram.train._settings import Settings
 
@@ -31,7 +30,8 @@ class Network(nn.Module):
         with torch.no_grad():  # asks the layer itself how many features it gives: any module will do
             features = self._features(torch.zeros(1, 1, embedding or task.input_size))[0].shape[-1]
         self.head = nn.Linear(features, task.output_size)
-        self.has_penalty = isinstance(layer, Recurrent) and _has_penalty(layer)
+        # One that is zero depends on no weight; to build it would take time at every step.
+        self.has_penalty = isinstance(layer, Recurrent) and layer.penalty().requires_grad
 
     def _features(self, inputs: Tensor, state: State = None) -> tuple[Tensor, State]:
         output, state = self.layer(inputs, state)
@@ -52,12 +52,6 @@ class Network(nn.Module):
     def penalty(self) -> Tensor | None:
         """What the layer adds to the loss, if anything."""
         return self.layer.penalty() if self.has_penalty else None  # type: ignore[operator]
-
-
-def _has_penalty(layer: Recurrent) -> bool:
-    """Whether a cell or a map of it has a penalty of its own: to build one that is zero takes time at every step."""
-    own_cell = any(type(cell).penalty is not Cell.penalty for cell in layer.cells)
-    return own_cell or any(type(map).penalty is not Map.penalty for map, _ in mapped_weights(layer))
 
 
 def _last(layer: nn.Module, output: Tensor) -> Tensor:

@@ -142,6 +142,7 @@ class Worker:
             if loop.step % settings.log_every == 0 or loop.step == loop.total:
                 scores = loop.mean_scores(loop.task.metrics(outputs, batch))
                 self._line("train", {"loss": loss, **scores, "lr": loop.optimizers.lr})
+            del state, outputs, batch  # the next step may have their memory
             self.interrupt.check()
 
     def _test(self) -> None:
