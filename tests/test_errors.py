@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from engram import errors
 from engram.errors import (
+    CertificateError,
     DataError,
     DivergedError,
     DTypeError,
@@ -30,6 +31,7 @@ CAUGHT_AS = {
     NonFiniteError: (ValueError,),
     ManifoldError: (ValueError,),
     DataError: (ValueError,),
+    CertificateError: (ValueError,),
     RunError: (),
     StoppedError: (),
     DivergedError: (StoppedError,),

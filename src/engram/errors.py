@@ -48,6 +48,10 @@ class DivergedError(StoppedError):
     """A run ended because its loss, gradient or weights are not finite."""
 
 
+class CertificateError(EngramError, ValueError):
+    """A certificate is not one, was changed, or says what is not so."""
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> OptionError:
     """The error for a name outside a fixed list: it lists the known names and the nearest one.
 

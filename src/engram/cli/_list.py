@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from engram.certify import CLAIMS
 from engram.maps import MAPS, Free
 from engram.nn import MODELS, Recurrent
 from engram.tasks import TASKS
@@ -34,23 +35,25 @@ TORCH = {
 
 @dataclass(frozen=True)
 class List:
-    """Show the models, maps or tasks: what each is, its parameters or options, its cost, and its source.
+    """Show the models, maps, tasks or claims: what each is, its parameters or options, its cost, and its source.
 
     Examples: engram list tasks, engram list models --json
     """
 
-    what: Annotated[Literal["models", "maps", "tasks"], tyro.conf.Positional] = "models"
+    what: Annotated[Literal["models", "maps", "tasks", "claims"], tyro.conf.Positional] = "models"
     """What to list."""
     json: bool = False
     """Print a JSON list."""
 
     def run(self) -> None:
-        rows = {"models": _models, "maps": _maps, "tasks": _tasks}[self.what]()
+        rows = {"models": _models, "maps": _maps, "tasks": _tasks, "claims": _claims}[self.what]()
         if self.json:
             print(json.dumps(rows))
             return
         shown = ("name", "what", "metric", "options") if self.what == "tasks" else tuple(rows[0])  # --json has all
-        table = Table(title=self.what if self.what == "tasks" else f"{self.what} (N hidden units)", show_lines=True)
+        table = Table(
+            title=self.what if self.what in ("tasks", "claims") else f"{self.what} (N hidden units)", show_lines=True
+        )
         for column in shown:
             table.add_column(column, overflow="fold", no_wrap=column == "name" and self.what == "tasks")
         for row in rows:
@@ -97,6 +100,13 @@ def _tasks() -> list[dict[str, Any]]:
             "source": task.source,
         }
         for name, task in TASKS.items()
+    ]
+
+
+def _claims() -> list[dict[str, Any]]:
+    return [
+        {"name": name, "claim": claim.words, "sizes": ", ".join(field.name for field in fields(claim))}
+        for name, claim in CLAIMS.items()
     ]
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Union
 import tyro
 
 from engram.cli._bench import Bench
+from engram.cli._certify import Certify, Verify
 from engram.cli._completion import Completion
 from engram.cli._demo import Demo
 from engram.cli._draw import Draw
@@ -27,6 +28,8 @@ COMMANDS: dict[str, type] = {
     "train": Train,
     "resume": Resume,
     "evaluate": Evaluate,
+    "certify": Certify,
+    "verify": Verify,
     "list": List,
     "draw": Draw,
     "bench": Bench,

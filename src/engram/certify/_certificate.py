@@ -1,0 +1,129 @@
+"""Certificates: a claim, a seed and a rank in a file that anyone can check again."""
+
+import hashlib
+import json
+import platform
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import flint
+
+from engram import __version__
+from engram.certify._claims import CLAIMS, Claim
+from engram.certify._field import PRIME, FieldMatrix, check_prime
+from engram.certify._limits import check_size_of
+from engram.errors import CertificateError, EngramError, check_choice, check_size
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was found: ``rank`` is a proof of the lower bound, for almost all weights."""
+
+    claim: Claim
+    prime: int
+    seed: int
+    witness: str
+    rank: int
+    seconds: float
+
+    @property
+    def holds(self) -> bool:
+        return self.claim.holds(self.rank)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of the file, with the hash of all of it."""
+        claim = self.claim
+        content = {
+            "version": VERSION,
+            "claim": claim.name,
+            "sizes": claim.sizes(),
+            "prime": self.prime,
+            "seed": self.seed,
+            "witness": self.witness,
+            "matrix": [claim.side, claim.side],
+            "rank": self.rank,
+            "bound": claim.bound,
+            "upper": claim.upper,
+            "holds": self.holds,
+            **claim.more(),
+            "statement": claim.statement(self.rank),
+            "software": {"engram": __version__, "flint": flint.__FLINT_VERSION__, "python": platform.python_version()},
+            "seconds": round(self.seconds, 3),
+        }
+        return content | {"seal": _seal(content)}
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+
+
+def _seal(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def certify(
+    claim: Claim,
+    *,
+    witness: str = "random",
+    seed: int = 0,
+    prime: int = PRIME,
+    max_side: int | None = None,
+    max_memory: float | None = None,
+) -> Certificate:
+    """Find the rank of the witness's matrix over the field of p elements.
+
+    Args:
+        claim: the statement and its sizes.
+        witness: ``random`` weights of the seed, or the ``construction`` of the proof.
+        seed: of the weights.
+        prime: p.
+        max_side, max_memory: what is larger (rows; MB) is refused before it starts; left out, what would not fit into
+            the free memory or a day.
+    """
+    check_prime(prime)
+    check_size("seed", seed, least=0)
+    check_size_of(claim, max_side, max_memory)
+    begin = time.perf_counter()
+    matrix = FieldMatrix(claim.side, claim.side, prime)
+    for first, block in claim.witness(witness, prime, seed).grid():
+        matrix.fill(first, block)
+    return Certificate(claim, prime, seed, witness, matrix.rank(), time.perf_counter() - begin)
+
+
+def verify(path: Path | str, **limits: Any) -> Certificate:
+    """Check a certificate again: its seal, its numbers, and its rank, built anew from the seed.
+
+    Raises :class:`CertificateError` with what is wrong.
+    """
+    content = _read(Path(path))
+    try:
+        claim = CLAIMS[check_choice("claim", content["claim"], CLAIMS)](**content["sizes"])
+        prime, seed, witness = content["prime"], content["seed"], content["witness"]
+    except (KeyError, TypeError, EngramError) as error:
+        raise CertificateError(f"{path}: {error}") from None
+    found = certify(claim, witness=witness, seed=seed, prime=prime, **limits)
+    for name, value in found.to_dict().items():
+        if name not in ("seconds", "software", "seal") and content.get(name) != value:
+            raise CertificateError(f"{path}: {name} is {content.get(name)!r}, found {value!r}")
+    return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CertificateError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise CertificateError(f"{path} is not a certificate: {error}") from None
+    if not isinstance(content, dict) or "claim" not in content:
+        raise CertificateError(f"{path} is not a certificate: it names no claim")
+    if content.get("version") != VERSION:
+        raise CertificateError(f"{path} is of version {content.get('version')!r}; this engram checks version {VERSION}")
+    seal = content.pop("seal", None)
+    if seal != _seal(content):
+        raise CertificateError(f"{path}: its content does not match its seal, so it was changed")
+    return content

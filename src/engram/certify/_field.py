@@ -1,0 +1,92 @@
+"""Exact arithmetic modulo a prime below 2^31, in machine integers."""
+
+import ctypes
+
+import numpy as np
+import numpy.typing as npt
+from flint import fmpz, nmod_mat
+
+from engram.errors import OptionError, check_size
+
+PRIME = 2147483629
+"""The largest prime but one below 2^31: a product of two residues fits into 64 bits."""
+
+Residues = npt.NDArray[np.uint64]
+
+
+def check_prime(prime: int) -> int:
+    """Return ``prime`` if it is one, and small enough for the arithmetic."""
+    check_size("prime", prime, least=2)
+    if prime >= 2**31 or not fmpz(prime).is_prime():
+        raise OptionError(f"prime must be a prime below 2^31, such as {PRIME}; got {prime}")
+    return prime
+
+
+def draw(prime: int, seed: int, purpose: int, *shape: int) -> Residues:
+    """Numbers from 1 to p - 1 that depend on the seed and the purpose alone, for ever and on every machine.
+
+    The raw words of numpy's Philox are a published standard; what numpy makes of them may change.
+    """
+    words = np.random.Philox(key=np.array([seed, purpose], dtype=np.uint64)).random_raw(int(np.prod(shape)))
+    return (words % np.uint64(prime - 1) + np.uint64(1)).reshape(shape)
+
+
+def product(a: Residues, b: Residues, prime: int) -> Residues:
+    """The matrix product of ``(..., n)`` and ``(n, m)``, modulo p.
+
+    Each residue of a is cut into 16 high and 15 low bits: then sums of up to 64 products are exact in double
+    precision, and the work is done by the fast product of floating-point matrices.
+    """
+    result = np.zeros((*a.shape[:-1], b.shape[-1]), dtype=np.uint64)
+    for start in range(0, b.shape[0], 64):
+        left, right = a[..., start : start + 64], b[start : start + 64].astype(np.float64)
+        high, low = (left >> np.uint64(15)).astype(np.float64), (left & np.uint64(0x7FFF)).astype(np.float64)
+        top = (high @ right).astype(np.uint64) % np.uint64(prime)
+        result += (top << np.uint64(15)) + (low @ right).astype(np.uint64)
+        result %= np.uint64(prime)
+    return result
+
+
+def times(a: Residues, b: Residues, prime: int) -> Residues:
+    """The product entry by entry, modulo p."""
+    return a * b % np.uint64(prime)
+
+
+class FieldMatrix:
+    """A matrix modulo p that is filled by blocks of rows and asked for its rank.
+
+    python-flint takes entries one Python integer at a time, which costs more time and memory than the rank itself. So
+    rows are copied into FLINT's memory, after a check that it lies where it is expected; else one by one.
+    """
+
+    def __init__(self, rows: int, columns: int, prime: int) -> None:
+        self.shape = (rows, columns)
+        self.matrix = nmod_mat(rows, columns, prime)
+        self.memory = self._memory(prime)
+
+    def _memory(self, prime: int) -> Residues | None:
+        """FLINT's own memory as an array, if it is found: the struct has entries, rows, columns, stride, modulus."""
+        rows, columns = self.shape
+        words = list((ctypes.c_uint64 * (nmod_mat.__basicsize__ // 8)).from_address(id(self.matrix)))
+        places = [k for k in range(len(words) - 4) if words[k + 1 : k + 5] == [rows, columns, columns, prime]]
+        if len(places) != 1:
+            return None
+        entries = (ctypes.c_uint64 * (rows * columns)).from_address(words[places[0]])
+        memory = np.frombuffer(memoryview(entries), dtype=np.uint64).reshape(rows, columns)
+        last = (rows - 1, columns - 1)
+        self.matrix[last] = 1  # a mark, put there by FLINT
+        found = memory[last] == 1
+        self.matrix[last] = 0
+        return memory if found and memory[last] == 0 else None
+
+    def fill(self, first: int, block: Residues) -> None:
+        """Rows from ``first`` on."""
+        if self.memory is not None:
+            self.memory[first : first + len(block)] = block
+            return
+        for i, row in enumerate(block.tolist()):
+            for j, entry in enumerate(row):
+                self.matrix[first + i, j] = entry
+
+    def rank(self) -> int:
+        return int(self.matrix.rank())

@@ -1,0 +1,59 @@
+"""What a certificate costs, told before it starts."""
+
+import os
+import time
+
+import numpy as np
+
+from engram.certify._claims import Claim
+from engram.certify._field import PRIME, FieldMatrix, draw
+from engram.errors import OptionError
+
+DAY = 86_400.0
+SAMPLE = 512
+
+
+def check_size_of(claim: Claim, max_side: int | None, max_memory: float | None) -> None:
+    """Refuse what is larger than asked for, or than the memory and a day allow."""
+    side, need = claim.side, memory(claim.side)
+    if max_side is not None and side > max_side:
+        raise OptionError(f"the matrix has {side:,} rows, --max-side is {max_side:,}")
+    limit = max_memory if max_memory is not None else free_memory()
+    if need > limit:
+        raise OptionError(
+            f"a matrix of {side:,} rows needs {need:,.0f} MB, and there are {limit:,.0f}: choose smaller sizes, "
+            "or raise --max-memory"
+        )
+    if side > 8 * SAMPLE and max_side is None:
+        seconds = rank_seconds(side)
+        if seconds > DAY:
+            raise OptionError(
+                f"the rank of {side:,} rows takes about {seconds / 3600:,.0f} hours; --max-side allows it"
+            )
+
+
+def memory(side: int) -> float:
+    """In MB: FLINT's copy for the elimination, the matrix itself, and the blocks it is filled by."""
+    return 2 * 8 * side**2 / 1e6 + 300
+
+
+def rank_seconds(side: int) -> float:
+    """From the time of a matrix of 512 rows: the work grows with the cube (a little less, by Strassen)."""
+    matrix = FieldMatrix(SAMPLE, SAMPLE, PRIME)
+    matrix.fill(0, draw(PRIME, 0, 0, SAMPLE, SAMPLE))
+    begin = time.perf_counter()
+    matrix.rank()
+    return float((time.perf_counter() - begin) * np.float64(side / SAMPLE) ** 3)
+
+
+def free_memory() -> float:
+    """In MB; what cannot be told counts as 4 GB."""
+    try:
+        with open("/proc/meminfo") as file:  # noqa: PTH123 - a pseudo file
+            return next(int(line.split()[1]) / 1e3 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
+    except (AttributeError, ValueError, OSError):
+        return 4000.0

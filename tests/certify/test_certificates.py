@@ -1,0 +1,125 @@
+"""A certificate can be checked again from its file, and what was changed in it is found."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engram.certify import CLAIMS, PRIME, RACDeep, RACShallow, TTEqualCores, certify, verify
+from engram.certify._certificate import _seal
+from engram.certify._field import draw
+from engram.cli import main
+from engram.errors import CertificateError, EngramError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "certificate.json"
+    certify(RACDeep(3, 3, 8)).write(path)
+    return path
+
+
+def changed(file: Path, **values: Any) -> None:
+    """A forger who knows the seal."""
+    content = json.loads(file.read_text()) | values
+    content.pop("seal")
+    file.write_text(json.dumps(content | {"seal": _seal(content)}))
+
+
+def test_round_trip(file: Path) -> None:
+    content = json.loads(file.read_text())
+    assert {"claim", "sizes", "prime", "seed", "rank", "bound", "upper", "holds", "statement"} <= content.keys()
+    assert (content["rank"], content["bound"], content["upper"], content["shallow"]) == (45, 15, 45, 3)
+    assert verify(file).rank == 45
+
+
+def test_every_changed_byte_is_found(file: Path) -> None:
+    """Flipped one by one; white space between the values is no content."""
+    content = file.read_bytes()
+    for place in range(0, len(content), 7):
+        if chr(content[place]).isspace():
+            continue
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(CertificateError):
+            verify(file)
+
+
+FORGED = {
+    "a false rank": {"rank": 46},
+    "a size": {"sizes": {"modes": 3, "channels": 3, "steps": 6, "templates": 3}},
+    "a bound": {"bound": 14},
+    "a seed": {"seed": 1, "upper": 46},
+    "that it holds not": {"holds": False},
+    "its words": {"statement": "P = NP"},
+    "an unknown claim": {"claim": "rac-deeper"},
+    "another version": {"version": 2},
+    "a composite prime": {"prime": 2147483628},
+    "an odd length": {"sizes": {"modes": 3, "channels": 3, "steps": 7}},
+    "an unknown size": {"sizes": {"modes": 3, "size": 3}},
+}
+
+
+@pytest.mark.parametrize("change", FORGED)
+def test_what_is_forged_is_found(change: str, file: Path) -> None:
+    changed(file, **FORGED[change])
+    with pytest.raises(EngramError):
+        verify(file)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", "no JSON", '{"claim": "rac-deep"}'])
+def test_not_a_certificate(content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "strange.json"
+    path.write_text(content)
+    assert main(["verify", str(path)]) == 2
+    told = capsys.readouterr()
+    assert told.err.count("\n") == 1
+    assert "strange.json" in told.err
+
+
+WRONG = {
+    "rac --steps 7": "steps must be even",
+    "rac --modes 0": "modes must be at least 1, got 0",
+    "rac --prime 10": "prime must be a prime below 2^31",
+    "rac --depth 1 --witness construction": "proved without a construction",
+    "rac --witness luck": "unknown witness 'luck'",
+    "rac --modes 9 --steps 16": "needs 29,648,323,322 MB",
+    "rac --max-side 10": "--max-side is 10",
+    "rac-deep --depth 3": "rac-deep is about depth 2",
+    "rack": "unknown claim 'rack'",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_words(words: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["certify", *words.split()]) == 2
+    told = capsys.readouterr()
+    assert WRONG[words] in told.err
+    assert told.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_from_the_command_line(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = "certify rac --modes 3 --channels 3 --steps 8 --depth 2"
+    assert main([*words.split(), "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert [content[name] for name in ("claim", "rank", "bound", "upper", "holds")] == ["rac-deep", 45, 15, 45, True]
+    assert main(words.split()) == 0
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("rank found   45", "bound        15", "shallow      3", "Almost every"))
+    assert main(["verify", "rac-deep-3-3-8-3.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["ok"]
+
+
+def test_the_same_weights_for_ever() -> None:
+    """A certificate of today must be checkable in years: these numbers may never change."""
+    assert draw(PRIME, 7, 3, 4).tolist() == [1328282791, 1113949880, 410559735, 1334710938]
+
+
+def test_every_claim_is_listed(capsys: Any) -> None:
+    assert main(["list", "claims", "--json"]) == 0
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == list(CLAIMS)
+    assert RACShallow(2, 2, 4).sizes() == {"modes": 2, "channels": 2, "steps": 4, "templates": 2}
+    assert TTEqualCores(2, 2, 4).side == 4
