@@ -17,7 +17,7 @@ WRONG = {
     "trian copy": "unknown command 'trian': .* Did you mean 'train'?",
     "Train copy": "Did you mean 'train'?",
     "evalute runs/x": "Did you mean 'evaluate'?",
-    "frobnicate": "unknown command 'frobnicate': expected one of bench, certify, completion, demo, draw, evaluate, list",
+    "frobnicate": "unknown command 'frobnicate': expected one of bench, certify, completion, demo, draw",
     "--frobnicate": "--frobnicate",
     "-x": "-x",
     "copy": "unknown command 'copy'",
