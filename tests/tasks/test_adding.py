@@ -80,7 +80,7 @@ def test_one_marked_value_is_not_enough() -> None:
 
 
 def test_it_is_judged_by_error() -> None:
-    assert (Adding.answer, Adding.metric, Adding.higher_is_better) == ("last", "mse", False)
+    assert (Adding.answer, Adding.metric) == ("last", "mse")
 
 
 def test_wrong_options() -> None:

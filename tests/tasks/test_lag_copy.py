@@ -70,7 +70,7 @@ def test_masked_by_position() -> None:
 def test_numbers_of_the_spec() -> None:
     task = LagCopy()
     assert (task.lag, task.input_size, task.output_size, task.steps) == (8, 5, 5, 16)
-    assert (task.answer, task.metric, task.higher_is_better) == ("every", "mse", False)
+    assert (task.answer, task.metric) == ("every", "mse")
 
 
 WRONG = {

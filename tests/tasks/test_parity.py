@@ -79,7 +79,7 @@ def test_only_the_sign_counts_for_accuracy() -> None:
 def test_numbers_of_the_spec() -> None:
     task = Parity()
     assert (task.input_size, task.output_size, task.steps, task.chance) == (5, 5, 20, 0.5)
-    assert (task.metric, task.higher_is_better) == ("accuracy", True)
+    assert task.metric == "accuracy"
 
 
 def test_wrong_options() -> None:

@@ -113,7 +113,7 @@ def test_baseline_of_the_whole_text() -> None:
     task = PennTreebank()
     assert task.chance == pytest.approx(4.33401, abs=1e-5)  # measured; bits
     assert task.memoryless_baseline == pytest.approx(3.00411, abs=1e-5)
-    assert (task.metric, task.higher_is_better) == ("bpc", False)
+    assert task.metric == "bpc"
 
 
 @needs_data

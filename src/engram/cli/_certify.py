@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 
 from engram.certify import CLAIMS, PRIME, Certificate, Claim, certify, verify
+from engram.cli._console import plain
 from engram.errors import CertificateError, OptionError, unknown
 
 SHORT = ("rac", "tt")
@@ -56,7 +56,7 @@ class Certify:
 
     def run(self) -> None:
         claim = self._claim()
-        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console = plain(stderr=True)
         with console.status(f"the rank of a matrix of {claim.side:,} rows ..."):
             found = certify(
                 claim,

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
+from engram.cli._console import plain
 from engram.report import draw_curves
 from engram.train import RunDirectory, evaluate, read_options
 
@@ -35,7 +35,7 @@ class Evaluate:
     """Print one JSON object: scores by split."""
 
     def run(self) -> None:
-        run, console = RunDirectory(self.folder), _console()
+        run, console = RunDirectory(self.folder), plain(stderr=True)
         with console.status("evaluating ..."):
             results = evaluate(self.folder, self.split, best=not self.last, **read_options(self.option))
         if self.json:
@@ -46,8 +46,3 @@ class Evaluate:
         if self.plot:
             draw_curves(run, run.folder / "curves.svg")
             console.print(f"figure: {run.folder / 'curves.svg'}")
-
-
-def _console() -> Console:
-    """Names of folders are printed as they are."""
-    return Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)

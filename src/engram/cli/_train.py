@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from engram.cli._console import plain
 from engram.tasks import TASKS, Task
 from engram.train import RunDirectory, Settings, plan, resume, train
 
@@ -87,7 +88,7 @@ def _show_run(run: RunDirectory, as_json: bool) -> None:
         names = ("status", "step", "parameters", "results", "best")
         print(json.dumps({"run": str(run.folder), **{name: run.facts.get(name) for name in names}}))
         return
-    task, console = run.settings.task, Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    task, console = run.settings.task, plain()
     for split, scores in run.facts["results"].items():
         shown = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
         share = scores["loss"] / task.memoryless_baseline

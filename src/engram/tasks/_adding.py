@@ -26,7 +26,6 @@ class Adding(Task):
     source: ClassVar[str] = "Hochreiter and Schmidhuber 1997; Arjovsky et al. 2016"
     answer: ClassVar[Literal["every", "last"]] = "last"
     metric: ClassVar[str] = "mse"
-    higher_is_better: ClassVar[bool] = False
     input_size = 2
     output_size = 1
     chance = 1 / 6

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import torch
 
-from engram.errors import OptionError, check_size
-from engram.tasks._regression import Regression, delayed
+from engram.errors import check_size
+from engram.tasks._regression import Regression, check_lag, delayed
 from engram.tasks._seeds import normal
 from engram.tasks._task import Batch
 
@@ -29,16 +29,12 @@ class LagCopy(Regression):
 
     name: ClassVar[str] = "lag-copy"
     source: ClassVar[str] = "On the Role of Depth in the Expressivity of RNNs"
-    metric: ClassVar[str] = "mse"
-    higher_is_better: ClassVar[bool] = False
     chance = 1.0
     memoryless_baseline = 1.0  # of the constant 0: the variance
 
     def __post_init__(self) -> None:
-        check_size("lag", self.lag)
         check_size("features", self.features)
-        if check_size("length", self.length) <= self.lag:
-            raise OptionError(f"length must be more than the lag {self.lag}, else no step is scored, got {self.length}")
+        check_lag(self.lag, self.length)
 
     def sample(self, batch_size: int, generator: torch.Generator) -> Batch:
         check_size("batch_size", batch_size)

@@ -26,6 +26,7 @@ class Parity(Regression):
 
     name: ClassVar[str] = "parity"
     source: ClassVar[str] = "On the Role of Depth in the Expressivity of RNNs"
+    metric: ClassVar[str] = "accuracy"
     chance = 0.5
     memoryless_baseline = 1.0  # of the constant 0
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import torch
 
-from engram.errors import OptionError, check_between, check_size
-from engram.tasks._regression import Regression, delayed
+from engram.errors import check_between, check_size
+from engram.tasks._regression import Regression, check_lag, delayed
 from engram.tasks._seeds import normal
 from engram.tasks._task import Batch
 
@@ -28,8 +28,6 @@ class Sinus(Regression):
 
     name: ClassVar[str] = "sinus"
     source: ClassVar[str] = "On the Role of Depth in the Expressivity of RNNs"
-    metric: ClassVar[str] = "mse"
-    higher_is_better: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_size("features", self.features)
@@ -65,8 +63,7 @@ class CopySinus(Sinus):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.length <= check_size("lag", self.lag):
-            raise OptionError(f"length must be more than the lag {self.lag}, else no step is scored, got {self.length}")
+        check_lag(self.lag, self.length)
 
     def sample(self, batch_size: int, generator: torch.Generator) -> Batch:
         return self._sample(batch_size, generator, self.lag)

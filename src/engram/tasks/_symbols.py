@@ -27,7 +27,6 @@ class SymbolTask(Task):
     """Predict the next symbol at every step; inputs and targets are whole numbers ``(T, B)``."""
 
     metric: ClassVar[str] = "bpc"
-    higher_is_better: ClassVar[bool] = False
     is_data_set: ClassVar[bool] = True
 
     @property

@@ -39,8 +39,6 @@ class Task(ABC):
     """Whether every step is asked for an output, or the last one only."""
     metric: ClassVar[str] = "accuracy"
     """The metric people quote, a key of :meth:`metrics`."""
-    higher_is_better: ClassVar[bool] = True
-    """Of the metric."""
     is_data_set: ClassVar[bool] = False
     """Whether the training sequences are a fixed set, not drawn."""
     embedding: ClassVar[int] = 0

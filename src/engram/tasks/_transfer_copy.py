@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engram.errors import check_size
+from engram.errors import DTypeError, check_size
 from engram.tasks._copy import Copy
 from engram.tasks._task import Task
 
@@ -13,7 +13,7 @@ class TransferCopy(Copy):
     """:class:`Copy` with a delay of 100, tested without further training on longer delays (spec/attention.md 4)."""
 
     delay: int = 100
-    """Steps between the last symbol and the question in training."""
+    """Steps from the last symbol to the first answer in training."""
     tests: tuple[int, ...] = (200, 400, 2000, 5000)
     """The delays of the other exams."""
 
@@ -22,6 +22,8 @@ class TransferCopy(Copy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.tests, tuple | list):
+            raise DTypeError(f"tests must be several delays, such as (200, 400), got {self.tests!r}")
         object.__setattr__(self, "tests", tuple(self.tests))  # a settings file gives a list
         for delay in self.tests:
             check_size("each of tests", delay)

@@ -33,7 +33,7 @@ class Loop:
         torch.manual_seed(seed_of(settings.seed, "weights"))
         self.network = make_network(settings)
         self.optimizers = Optimizers(self.network, settings)
-        self.model, *_ = _tuple(fabric.setup(self.network, *self.optimizers.all))
+        self.model, *_ = fabric.setup(self.network, *self.optimizers.all)
         self.train_batches = settings.batches("train")
         self.total, self.every = self._lengths()
         self.step = self.validated = 0
@@ -112,12 +112,10 @@ class Loop:
         }
 
     def _share(self, batch: Batch) -> Batch:
-        """The columns of this process."""
+        """What of a batch is this process's."""
         if self.fabric.world_size == 1:
             return batch
-        part = batch.targets.shape[1] // self.fabric.world_size
-        columns = slice(self.fabric.global_rank * part, (self.fabric.global_rank + 1) * part)
-        return Batch(*(tensor[:, columns] for tensor in batch))
+        return Batch(*(self._own(tensor) for tensor in batch))
 
     def evaluate(self, batches: Batches, after_batch: Callable[[int], None] = lambda k: None) -> dict[str, float]:
         """Loss and metrics of the network as it is."""
@@ -175,16 +173,12 @@ class Loop:
             kind = getattr(getattr(self.network.layer, "cell", None), "State", tuple)
             self.carry = parts[0] if len(parts) == 1 else tuple(parts) if kind is tuple else kind(*parts)
 
-    def _own(self, state: Tensor) -> Tensor:
-        part = state.shape[1] // self.fabric.world_size
-        return state[:, self.fabric.global_rank * part : (self.fabric.global_rank + 1) * part].contiguous()
+    def _own(self, tensor: Tensor) -> Tensor:
+        """The columns of this process, of ``(..., B, ...)``, whose second axis is the batch."""
+        part = tensor.shape[1] // self.fabric.world_size
+        return tensor[:, self.fabric.global_rank * part : (self.fabric.global_rank + 1) * part].contiguous()
 
     def use_best_weights(self) -> None:
         """The weights of the best validation, if there was one."""
         if self.best_weights:
             self.network.load_state_dict(self.best_weights)
-
-
-def _tuple(result: Any) -> tuple[Any, ...]:
-    """Fabric.setup returns the model alone, or with its optimisers."""
-    return result if isinstance(result, tuple) else (result,)
