@@ -22,6 +22,12 @@ def test_contestants_take_turns() -> None:
     assert {name: len(times) for name, times in seconds.items()} == {"a": 3, "b": 3, "c": 3}
 
 
+def test_another_clock() -> None:
+    """Asked before and after each counted call."""
+    ticks = iter(range(0, 100, 3))
+    assert interleaved({"a": lambda: None}, repeats=2, clock=lambda: next(ticks)) == {"a": [3, 3]}
+
+
 def test_seconds_are_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that only the calls turn: 0.25 and 2 seconds, and nothing in between is counted."""
     now = [0.0]

@@ -85,7 +85,16 @@ WRONG = {
     "rac --witness luck": "unknown witness 'luck'",
     "rac --modes 9 --steps 16": "needs 29,648,323,322 MB",
     "rac --max-side 10": "--max-side is 10",
-    "rac-deep --depth 3": "rac-deep is about depth 2",
+    "rac-deep --modes 3 --channels 3 --steps 8 --depth 3": "options: --depth 3",
+    "rac-deep --modes 3 --channels 3 --steps 7": "steps must be even",
+    "rac-deep": "Missing from engram certify rac-deep: --modes",
+    "rac --modes x": "--modes must be a whole number, got 'x'",
+    "tt --rank 0": "rank must be at least 1, got 0",
+    "atlas --max-side 1": "--max-side must be at least 2, got 1",
+    "atlas --jobs 0": "--jobs must be at least 1, got 0",
+    "min-width --task strt-end": "Did you mean 'start-end'?",
+    "min-width --task psmnist": "give --modes and --steps",
+    "min-width --depth 0": "depth must be at least 1, got 0",
     "rack": "unknown claim 'rack'",
 }
 
@@ -108,7 +117,8 @@ def test_from_the_command_line(tmp_path: Path, capsys: Any, monkeypatch: pytest.
     assert [content[name] for name in ("claim", "rank", "bound", "upper", "holds")] == ["rac-deep", 45, 15, 45, True]
     assert main(words.split()) == 0
     out = capsys.readouterr().out
-    assert all(word in out for word in ("rank found   45", "bound        15", "shallow      3", "Almost every"))
+    lines = ("rank found     45", "proven bound   15", "upper bound    45", "shallow value  3", "Almost every")
+    assert all(line in out for line in lines)
     assert main(["verify", "rac-deep-3-3-8-3.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["ok"]
 

@@ -16,14 +16,15 @@ def rank(claim: Any, witness: str = "random") -> int:
     return certify(claim, witness=witness).rank
 
 
-@pytest.mark.parametrize("inner", [1, 3, 64, 65, 200])
-def test_product_is_exact(inner: int) -> None:
+@pytest.mark.parametrize("prime", [PRIME, 2**31 - 1, 2, 101])
+@pytest.mark.parametrize("inner", [1, 3, 4, 5, 8, 9, 64, 65, 200])
+def test_product_is_exact(inner: int, prime: int) -> None:
     """Also with every residue at its largest, where sums come closest to overflowing."""
     for a, b in (
-        (draw(PRIME, 0, 0, 5, inner), draw(PRIME, 0, 1, inner, 3)),
-        (np.full((5, inner), PRIME - 1, dtype=np.uint64), np.full((inner, 3), PRIME - 1, dtype=np.uint64)),
+        (draw(prime, 0, 0, 5, inner), draw(prime, 0, 1, inner, 3)),
+        (np.full((5, inner), prime - 1, dtype=np.uint64), np.full((inner, 3), prime - 1, dtype=np.uint64)),
     ):
-        assert np.array_equal(product(a, b, PRIME), (a.astype(object) @ b.astype(object) % PRIME).astype(np.uint64))
+        assert np.array_equal(product(a, b, prime), (a.astype(object) @ b.astype(object) % prime).astype(np.uint64))
 
 
 def test_both_ways_to_fill_a_matrix() -> None:

@@ -39,8 +39,13 @@ FILES = {
     "shakespeare": "tinyshakespeare/input.txt",
     "pautomac": "pautomac/1.pautomac.train",
 }
-ASLEEP = {("eurnn", "last")}
+PRODUCTS = ("rac", "birnn", "cpbirnn")
+ASLEEP = {("eurnn", task) for task, kind in TASKS.items() if kind.answer == "last"}
 """The start of the source, input weights within 0.01 and a modReLU bias of -0.01, leaves the last state at zero."""
+ASLEEP |= {(model, task) for model in PRODUCTS for task in ("smnist", "psmnist", "mnist-patches")}
+"""A product with an input of zeros, the margin of an image, is zero."""
+ASLEEP |= {("mirnn", "smnist")}
+"""The last rows of pixels are zero, and let it forget all."""
 
 
 def small(name: str) -> Task:
@@ -65,7 +70,7 @@ def test_one_step(model: str, task: str) -> None:
     assert all(bool(value.isfinite().all()) for value in after.values())
     changed = {name for name, value in after.items() if not torch.equal(value, before[name])}
     assert "head.bias" in changed
-    if (model, settings.task.answer) not in ASLEEP:
+    if (model, task) not in ASLEEP:
         assert "head.weight" in changed
         assert any(name.startswith("layer.") for name in changed)
     assert all(math.isfinite(score) for score in loop.task.metrics(outputs, batch).values())

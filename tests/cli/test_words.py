@@ -4,20 +4,24 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from engram.certify import CLAIMS
 from engram.cli import main
+from engram.cli._certify import SUBJECTS
+from engram.cli._draw import PICTURES
 from engram.cli._parse import COMMANDS, parse
-from engram.nn import MODELS
+from engram.nn import MODELS, NETWORKS
 from engram.tasks import TASKS
 
 WRONG = {
     "trian copy": "unknown command 'trian': .* Did you mean 'train'?",
     "Train copy": "Did you mean 'train'?",
     "evalute runs/x": "Did you mean 'evaluate'?",
-    "frobnicate": "unknown command 'frobnicate': expected one of bench, certify, completion, demo, draw",
+    "frobnicate": "unknown command 'frobnicate': expected one of bench, certify, completion, convert, demo, draw",
     "--frobnicate": "--frobnicate",
     "-x": "-x",
     "copy": "unknown command 'copy'",
@@ -88,7 +92,12 @@ WRONG = {
     "bench train --figure a.pdf": "--figure must end in .svg or .png, got a.pdf",
     "completion bsh": "Did you mean 'bash'?",
     "completion fish": "unknown shell 'fish': expected one of bash, zsh",
+    "draw": "engram draw needs a picture, one of: spectrum, rac",
     "draw spectrm": "Did you mean 'spectrum'?",
+    "draw rac --steps 5": "steps must be even",
+    "draw rac --depth 9": "choose a smaller --depth or --steps",
+    "certify": "engram certify needs a claim, one of: rac, tt, atlas, min-width, ",
+    "certify rack": "unknown claim 'rack': .* Did you mean 'rac'?",
     "demo --delay 0": "--delay must be at least 1, got 0",
     "demo --delay soon": "--delay must be a whole number, got 'soon'",
 }
@@ -156,6 +165,22 @@ def test_help_of_a_task(task: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert parse(example[1].split()).task == TASKS[task]()
 
 
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_help_of_a_claim(subject: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its sizes as options, also of a claim that was added to the list a moment ago; an example that is understood."""
+    said = help_of(capsys, "certify", subject)
+    if subject in CLAIMS:
+        assert all(f"--{field.name.replace('_', '-')} " in said for field in fields(CLAIMS[subject]))
+    example = re.search(rf"Examples?: engram (certify {subject}(?: --[\w-]+(?: [\w.]+)?)*)", said)
+    assert example is not None
+    assert parse(example[1].split()).subject is not None
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_help_of_a_picture(picture: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"Example: engram draw {picture} " in help_of(capsys, "draw", picture)
+
+
 def test_nothing_is_a_call_for_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main([])
@@ -177,9 +202,10 @@ def listed(capsys: pytest.CaptureFixture[str], what: str) -> list[dict[str, obje
 
 def test_list_models_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     rows = listed(capsys, "models")
-    assert [row["name"] for row in rows] == list(MODELS)
+    known = {**MODELS, **NETWORKS}
+    assert [row["name"] for row in rows] == list(known)
     assert all(value for row in rows for value in row.values())
-    assert all(row["class"].endswith(f".{MODELS[row['name']].__name__}") for row in rows)  # type: ignore[attr-defined,index]
+    assert all(row["class"].endswith(f".{known[row['name']].__name__}") for row in rows)  # type: ignore[attr-defined,index]
 
 
 def test_list_tasks_is_complete(capsys: pytest.CaptureFixture[str]) -> None:

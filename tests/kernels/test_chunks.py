@@ -59,14 +59,17 @@ def test_cuts_cover_every_row_once(sizes: Tensor | None, chunk_bytes: int, monke
     """Chunks follow each other without gap or overlap, in either direction, and each holds whole steps."""
     monkeypatch.setattr(_chunks, "CHUNK_BYTES", chunk_bytes)
     states = torch.empty((7, 4, 5) if sizes is None else (15, 5), dtype=torch.float64)
-    cuts = list(_chunks._cut(states, sizes, backwards=False))
-    assert [begin for begin, *_ in cuts] == [0, *(end for _, end, *_ in cuts[:-1])]
-    assert cuts[-1][1] == states.numel() // 5
-    backwards = list(_chunks._cut(states, sizes, backwards=True))
-    assert [cut[:3] for cut in backwards] == [cut[:3] for cut in cuts[::-1]]
+    cuts = _chunks.cut(states, sizes, reverse=False, backwards=False)
+    assert [cut.begin for cut in cuts] == [0, *(cut.end for cut in cuts[:-1])]
+    assert cuts[-1].end == states.numel() // 5
+    assert [cut.entering for cut in cuts] == [0, *(cut.alive for cut in cuts[1:])]  # all rows begin at the first step
+    for reverse in (False, True):
+        backwards = _chunks.cut(states, sizes, reverse, backwards=True)
+        assert [cut[:3] for cut in backwards] == [cut[:3] for cut in (cuts if reverse else cuts[::-1])]
+    assert [cut.entering for cut in backwards] == [*(cut.alive for cut in backwards[1:]), 0]
     if chunk_bytes == 1:
         assert len(cuts) == 7
-    for begin, end, alive, size in cuts:
+    for begin, end, alive, _, size in cuts:
         assert end - begin == (int(size.sum()) if size is not None else (end - begin) // 4 * 4)
         assert alive == (4 if size is None else size[0])
 

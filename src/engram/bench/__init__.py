@@ -1,21 +1,36 @@
 """Benchmarks as ratios taken in one run: ours against torch.nn, peers, and the arithmetic floor."""
 
-from engram.bench._figure import draw_layers, draw_maps, draw_train
+from engram.bench._figure import draw_certify, draw_layers, draw_maps, draw_products, draw_train
+from engram.bench.certify import TARGETS as CERTIFY_TARGETS
+from engram.bench.certify import bench_certify
 from engram.bench.layers import TARGETS as LAYER_TARGETS
 from engram.bench.layers import bench_layers
+from engram.bench.linear import TARGETS as LINEAR_TARGETS
+from engram.bench.linear import bench_linear, draw_linear
 from engram.bench.maps import TARGETS as MAP_TARGETS
 from engram.bench.maps import bench_maps
+from engram.bench.products import TARGETS as PRODUCT_TARGETS
+from engram.bench.products import bench_products
 from engram.bench.train import TARGETS as TRAIN_TARGETS
 from engram.bench.train import bench_train
 
 __all__ = [
+    "CERTIFY_TARGETS",
     "LAYER_TARGETS",
+    "LINEAR_TARGETS",
     "MAP_TARGETS",
+    "PRODUCT_TARGETS",
     "TRAIN_TARGETS",
+    "bench_certify",
     "bench_layers",
+    "bench_linear",
     "bench_maps",
+    "bench_products",
     "bench_train",
+    "draw_certify",
     "draw_layers",
+    "draw_linear",
     "draw_maps",
+    "draw_products",
     "draw_train",
 ]

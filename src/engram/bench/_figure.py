@@ -13,7 +13,23 @@ SHOWN = (
 )
 
 
-def draw_layers(result: dict[str, Any], path: Path) -> None:
+PRODUCTS = (
+    ("MIRNN", "#0b5fa5"),
+    ("MIRNN plain loop", "#5aa0d8"),
+    ("RAC", "#2f7d4f"),
+    ("RAC plain loop", "#8cc7a1"),
+    ("CPRNN", "#d98c3f"),
+    ("CPRNN plain loop", "#eec79b"),
+    ("torch.nn.RNN", "#888888"),
+)
+
+
+def draw_products(result: dict[str, Any], path: Path) -> None:
+    """As :func:`draw_layers`, for the layers that multiply."""
+    draw_layers(result, path, PRODUCTS)
+
+
+def draw_layers(result: dict[str, Any], path: Path, shown: tuple[tuple[str, str], ...] = SHOWN) -> None:
     """Write the figure (SVG or PNG, by the ending of the path)."""
     from matplotlib.figure import Figure  # slow to import, and only needed here
 
@@ -26,7 +42,7 @@ def draw_layers(result: dict[str, Any], path: Path) -> None:
             if row["threads"] == count:
                 key = (row["T"], row["B"], row["H"], row["D"])
                 sizes.setdefault(key, {})[row["contestant"]] = row["median_ms"]
-        names = [(name, color) for name, color in SHOWN if all(name in times for times in sizes.values())]
+        names = [(name, color) for name, color in shown if all(name in times for times in sizes.values())]
         width = 0.84 / len(names)
         for i, (name, color) in enumerate(names):
             heights = [times[name] / times["torch.nn.RNN"] for times in sizes.values()]
@@ -41,7 +57,7 @@ def draw_layers(result: dict[str, Any], path: Path) -> None:
         axis.set_xticks(range(len(sizes)), [f"T={t} B={b}\nH={h} D={d}" for t, b, h, d in sizes], fontsize=8)
         axis.spines[["top", "right"]].set_visible(False)
     figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), ncols=len(SHOWN), fontsize=8, frameon=False, loc="outside lower left"
+        *axes[0, 0].get_legend_handles_labels(), ncols=len(shown), fontsize=8, frameon=False, loc="outside lower left"
     )
     figure.suptitle("Forward and backward of one layer (lower is faster)", x=0.01, ha="left", fontsize=11)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,19 +89,30 @@ def draw_maps(result: dict[str, Any], path: Path) -> None:
 
 def draw_train(result: dict[str, Any], path: Path) -> None:
     """Time of a safe run over that of a bare loop, one bar a case."""
-    from matplotlib.figure import Figure  # slow to import, and only needed here
-
     cases: dict[str, dict[str, float]] = {}
     for row in result["rows"]:
         cases.setdefault(row["case"], {})[row["contestant"]] = row["median_ms"]
-    ratios = [times["engram train"] / times["bare loop"] for times in cases.values()]
-    figure = Figure(figsize=(7, 0.8 + 0.45 * len(cases)), layout="constrained")
+    ratios = {name: times["engram train"] / times["bare loop"] for name, times in cases.items()}
+    _bars(ratios, "time of `engram train` / bare loop", path)
+
+
+def draw_certify(result: dict[str, Any], path: Path) -> None:
+    """Time of a certificate over that of FLINT's rank of a random matrix, one bar a case."""
+    ratios = {f"{row['contestant']}\nrank {row['rank']:,}": row["ratio"] for row in result["rows"] if "ratio" in row}
+    side = result["rows"][0]["side"]
+    _bars(ratios, f"time of a certificate / FLINT's rank of a random matrix, side {side:,}", path)
+
+
+def _bars(ratios: dict[str, float], label: str, path: Path) -> None:
+    from matplotlib.figure import Figure  # slow to import, and only needed here
+
+    figure = Figure(figsize=(7, 0.8 + 0.45 * len(ratios)), layout="constrained")
     axis = figure.subplots()
-    bars = axis.barh(range(len(cases)), ratios, color="#0b5fa5", height=0.6)
+    bars = axis.barh(range(len(ratios)), list(ratios.values()), color="#0b5fa5", height=0.6)
     axis.axvline(1, color="#555555", linewidth=0.8, linestyle=":")
-    axis.set_yticks(range(len(cases)), list(cases), fontsize=8)
+    axis.set_yticks(range(len(ratios)), list(ratios), fontsize=8)
     axis.invert_yaxis()
-    axis.set(xlabel="time of `engram train` / bare loop", xlim=(0, max(1.2, *ratios) if ratios else 1.2))
+    axis.set(xlabel=label, xlim=(0, max(1.2, *(1.08 * ratio for ratio in ratios.values()), 0)))
     axis.bar_label(bars, fmt="%.2f", fontsize=8, padding=3)
     axis.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,11 +15,15 @@ import torch
 from engram.kernels import status
 
 
-def interleaved(contestants: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+def interleaved(
+    contestants: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float] | None = None
+) -> dict[str, list[float]]:
     """Seconds of each call: every contestant once a round, so that a slow moment of the machine hits all of them.
 
     Each round has an order of its own: what a call leaves behind (caches, freed memory) is a burden to the next one.
+    Seconds are those of the wall, unless another clock is given.
     """
+    clock = clock or time.perf_counter
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for name in contestants:  # the first call pays for compiling, memory and caches
         contestants[name]()
@@ -29,9 +33,9 @@ def interleaved(contestants: Mapping[str, Callable[[], object]], repeats: int) -
         gc.disable()  # the rubbish of a Python loop is not to be cleared away on another's time
         try:
             for name, call in shuffled.sample(list(contestants.items()), len(contestants)):
-                begin = time.perf_counter()
+                begin = clock()
                 call()
-                seconds[name].append(time.perf_counter() - begin)
+                seconds[name].append(clock() - begin)
         finally:
             gc.enable()
     return seconds

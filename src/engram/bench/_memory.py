@@ -15,7 +15,11 @@ LAYERS = {"engram": RNN, "python-loop": LoopRNN}
 
 def peak_memory(name: str, size: Size) -> float:
     """Megabytes by which a training step raises the peak of a fresh process."""
-    program = f"from engram.bench._memory import *; print(step_memory({name!r}, Size{tuple(size)}))"
+    return in_child(f"from engram.bench._memory import *; print(step_memory({name!r}, Size{tuple(size)}))")
+
+
+def in_child(program: str) -> float:
+    """The number that a fresh process prints."""
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(done.stdout)
@@ -27,12 +31,12 @@ def step_memory(name: str, size: Size) -> float:
     layer = LAYERS[name](size.D, size.H)
     input, gradient = torch.randn(size.T, size.B, size.D), torch.randn(size.T, size.B, size.H)
     training_step(layer, torch.randn(*warm_up[:2], size.D), torch.randn(*warm_up[:3]))()
-    before = _peak()
+    before = peak()
     training_step(layer, input, gradient)()
-    return _peak() - before
+    return peak() - before
 
 
-def _peak() -> float:
+def peak() -> float:
     """The peak resident memory of this process so far, in megabytes."""
     try:  # Linux: ru_maxrss would count the parent's memory at the time of the fork
         lines = Path("/proc/self/status").read_text().splitlines()

@@ -1,7 +1,8 @@
-"""Certificates: a claim, a seed and a rank in a file that anyone can check again."""
+"""Certificates: a claim, a seed and the numbers found, in a file that anyone can check again."""
 
 import hashlib
 import json
+import os
 import platform
 import time
 from dataclasses import dataclass
@@ -11,9 +12,10 @@ from typing import Any
 import flint
 
 from engram import __version__
-from engram.certify._claims import CLAIMS, Claim
-from engram.certify._field import PRIME, FieldMatrix, check_prime
+from engram.certify._claim import Claim, Found, RankClaim
+from engram.certify._field import PRIME, check_prime
 from engram.certify._limits import check_size_of
+from engram.certify._registry import CLAIMS
 from engram.errors import CertificateError, EngramError, check_choice, check_size
 
 VERSION = 1
@@ -21,18 +23,27 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was found: ``rank`` is a proof of the lower bound, for almost all weights."""
+    """What was found for a claim: of a rank, a proof of the lower bound for almost all weights."""
 
     claim: Claim
     prime: int
     seed: int
     witness: str
-    rank: int
+    found: Found
     seconds: float
 
     @property
+    def rank(self) -> int:
+        """Of a claim about a rank."""
+        return int(self.found["rank"])
+
+    @property
     def holds(self) -> bool:
-        return self.claim.holds(self.rank)
+        return self.claim.holds(self.found)
+
+    @property
+    def statement(self) -> str:
+        return self.claim.statement(self.found)
 
     def to_dict(self) -> dict[str, Any]:
         """The content of the file, with the hash of all of it."""
@@ -44,21 +55,28 @@ class Certificate:
             "prime": self.prime,
             "seed": self.seed,
             "witness": self.witness,
-            "matrix": [claim.side, claim.side],
-            "rank": self.rank,
-            "bound": claim.bound,
-            "upper": claim.upper,
+            **self.found,
             "holds": self.holds,
             **claim.more(),
-            "statement": claim.statement(self.rank),
+            "statement": self.statement,
             "software": {"engram": __version__, "flint": flint.__FLINT_VERSION__, "python": platform.python_version()},
             "seconds": round(self.seconds, 3),
         }
         return content | {"seal": _seal(content)}
 
     def write(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+        """Beside, to the disk, and then under its name: a reader finds all of it, or what was there before."""
+        beside = path.with_name(path.name + ".new")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with beside.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(self.to_dict(), indent=1) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise CertificateError(f"{path} could not be written: {error.strerror}") from error
 
 
 def _seal(content: dict[str, Any]) -> str:
@@ -74,28 +92,28 @@ def certify(
     max_side: int | None = None,
     max_memory: float | None = None,
 ) -> Certificate:
-    """Find the rank of the witness's matrix over the field of p elements.
+    """Do the arithmetic of a claim.
 
     Args:
         claim: the statement and its sizes.
-        witness: ``random`` weights of the seed, or the ``construction`` of the proof.
+        witness: ``random`` weights of the seed, or the ``construction`` of the proof, where there is a choice.
         seed: of the weights.
-        prime: p.
-        max_side, max_memory: what is larger (rows; MB) is refused before it starts; left out, what would not fit into
+        prime: p, where the arithmetic is that of a field.
+        max_side, max_memory: a larger matrix (rows; MB) is refused before it starts; left out, what would not fit into
             the free memory or a day.
     """
     check_prime(prime)
     check_size("seed", seed, least=0)
-    check_size_of(claim, max_side, max_memory)
+    check_choice("witness", witness, claim.witnesses)
+    if isinstance(claim, RankClaim):
+        check_size_of(claim, max_side, max_memory)
     begin = time.perf_counter()
-    matrix = FieldMatrix(claim.side, claim.side, prime)
-    for first, block in claim.witness(witness, prime, seed).grid():
-        matrix.fill(first, block)
-    return Certificate(claim, prime, seed, witness, matrix.rank(), time.perf_counter() - begin)
+    found = claim.find(witness, prime, seed)
+    return Certificate(claim, prime, seed, witness, found, time.perf_counter() - begin)
 
 
 def verify(path: Path | str, **limits: Any) -> Certificate:
-    """Check a certificate again: its seal, its numbers, and its rank, built anew from the seed.
+    """Check a certificate again: its seal, and its numbers, found anew from the seed.
 
     Raises :class:`CertificateError` with what is wrong.
     """

@@ -1,74 +1,15 @@
-"""The claims: each a statement about networks of concrete sizes, decided by the rank of one matrix over a prime field.
+"""The claims about the ranks of recurrent arithmetic circuits and of tensor trains."""
 
-Why a rank at one point is a proof: the entries of the matrix are polynomials with integer coefficients in the weights.
-Its rank modulo p at integer weights is at most its rank over the rationals there; a minor that is not zero at one point
-is a polynomial that is not zero, and such a polynomial vanishes only on a set of measure zero. So the rank found is a
-lower bound for almost all real weights. Upper bounds come from counting, for all weights.
-"""
-
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from engram.certify import _bounds as bounds
+from engram.certify._claim import Found, RankClaim
 from engram.certify._field import Residues
 from engram.certify._rac import conjecture_rac, constructed_rac, random_rac
 from engram.certify._tensor_train import constructed_train, random_train
-from engram.errors import OptionError, check_choice, check_size
-
-WITNESSES = ("random", "construction")
-
-
-class Grid(Protocol):
-    """What can give a matrix by blocks of rows."""
-
-    def grid(self) -> Iterator[tuple[int, Residues]]: ...
-
-
-@dataclass(frozen=True)
-class Claim(ABC):
-    """A statement at concrete sizes, which are the fields."""
-
-    name: ClassVar[str]
-    words: ClassVar[str]
-    """The statement for any sizes."""
-
-    modes: int
-    """M (or n), the numbers that encode one input."""
-
-    @property
-    @abstractmethod
-    def side(self) -> int:
-        """The matrix has this many rows and as many columns."""
-
-    @property
-    @abstractmethod
-    def bound(self) -> int:
-        """The lower bound that is claimed."""
-
-    @property
-    @abstractmethod
-    def upper(self) -> int:
-        """The upper bound that holds for all weights."""
-
-    @abstractmethod
-    def witness(self, kind: str, prime: int, seed: int) -> Grid:
-        """Weights modulo p: drawn from the seed, or those of the proof."""
-
-    @abstractmethod
-    def statement(self, rank: int) -> str:
-        """What the rank proves, in words."""
-
-    def holds(self, rank: int) -> bool:
-        return self.bound <= rank <= self.upper
-
-    def sizes(self) -> dict[str, int]:
-        return asdict(self)
-
-    def more(self) -> dict[str, Any]:
-        """Further numbers for the reader."""
-        return {}
+from engram.errors import OptionError, check_size
 
 
 def _even(steps: int, least: int) -> int:
@@ -79,7 +20,7 @@ def _even(steps: int, least: int) -> int:
 
 
 @dataclass(frozen=True)
-class RACShallow(Claim):
+class RACShallow(RankClaim):
     """A recurrent arithmetic circuit of one layer: the Start-End rank is min(R, M^{T/2}), no more and no less."""
 
     channels: int
@@ -91,6 +32,7 @@ class RACShallow(Claim):
 
     name: ClassVar[str] = "rac-shallow"
     words: ClassVar[str] = "Theorem 1.1: for almost all weights, sep = min(R, M^(T/2)) at depth 1"
+    example: ClassVar[dict[str, int]] = {"modes": 4, "channels": 3, "steps": 6}
     depth: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -113,7 +55,6 @@ class RACShallow(Claim):
         return bounds.rac_upper(self.modes, self.channels, self.steps, self.depth, self.templates)
 
     def witness(self, kind: str, prime: int, seed: int) -> Any:
-        check_choice("witness", kind, WITNESSES)
         if kind == "random":
             return _Halved(random_rac(self.modes, self.channels, self.depth, self.templates, prime, seed), self.steps)
         return _Halved(self._construction(prime, seed), self.steps)
@@ -121,11 +62,11 @@ class RACShallow(Claim):
     def _construction(self, prime: int, seed: int) -> Any:
         raise OptionError("Theorem 1.1 is proved without a construction: use --witness random")
 
-    def statement(self, rank: int) -> str:
+    def statement(self, found: Found) -> str:
         shallow = bounds.rac_shallow(self.modes, self.channels, self.steps)
         return (
             f"Almost every recurrent arithmetic circuit of depth {self.depth} with {self.channels} channels and "
-            f"{self.modes} modes has a Start-End separation rank of at least {rank} after {self.steps} steps; "
+            f"{self.modes} modes has a Start-End separation rank of at least {found['rank']} after {self.steps} steps; "
             f"{self._claimed()} at least {self.bound}, none gives the grid more than {self.upper}, and a circuit of "
             f"depth 1 has {shallow}."
         )
@@ -189,10 +130,11 @@ class RACUpper(RACConjecture):
     name: ClassVar[str] = "rac-upper"
     words: ClassVar[str] = "for all weights, sep <= the product of the multiset coefficients of the degrees"
 
-    def holds(self, rank: int) -> bool:
-        return rank <= self.upper
+    def holds(self, found: Found) -> bool:
+        return bool(found["rank"] <= self.upper)
 
-    def statement(self, rank: int) -> str:
+    def statement(self, found: Found) -> str:
+        rank = found["rank"]
         reached = "reaches it" if rank == self.upper else f"reaches {rank}"
         return (
             f"No recurrent arithmetic circuit of depth {self.depth} with {self.channels} channels and {self.modes} "
@@ -213,7 +155,7 @@ class _Halved:
 
 
 @dataclass(frozen=True)
-class TTDifferentCores(Claim):
+class TTDifferentCores(RankClaim):
     """A tensor train with different cores: its CP rank is at least min(n, r)^{d/2}."""
 
     rank: int
@@ -223,6 +165,7 @@ class TTDifferentCores(Claim):
 
     name: ClassVar[str] = "tt-different-cores"
     words: ClassVar[str] = "for almost all cores, the CP rank is at least min(n,r)^(d/2)"
+    example: ClassVar[dict[str, int]] = {"modes": 3, "rank": 2, "steps": 6}
     equal: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -243,17 +186,17 @@ class TTDifferentCores(Claim):
         return bounds.tt_upper(self.modes, self.rank, self.steps)
 
     def witness(self, kind: str, prime: int, seed: int) -> Any:
-        check_choice("witness", kind, WITNESSES)
         if kind == "random":
             return random_train(self.modes, self.rank, self.steps, self.equal, prime, seed)
         return constructed_train(self.modes, self.rank, self.steps, prime)
 
-    def statement(self, rank: int) -> str:
+    def statement(self, found: Found) -> str:
         cores = "equal inner cores" if self.equal else "cores of their own"
         return (
             f"Almost every tensor train of order {self.steps}, mode size {self.modes} and rank {self.rank} with "
-            f"{cores} has an odd-even rank, and so a CP rank, of at least {rank}: a shallow (CP) network needs "
-            f"that width. The theorem says at least {self.bound}; no train has an odd-even rank above {self.upper}."
+            f"{cores} has an odd-even rank, and so a CP rank, of at least {found['rank']}: a shallow (CP) network "
+            f"needs that width. The theorem says at least {self.bound}; no train has an odd-even rank above "
+            f"{self.upper}."
         )
 
 
@@ -267,8 +210,3 @@ class TTEqualCores(TTDifferentCores):
 
     def more(self) -> dict[str, Any]:
         return {"printed_bound": bounds.tt_thesis(self.modes, self.rank, self.steps)}
-
-
-CLAIMS: dict[str, type[Claim]] = {
-    claim.name: claim for claim in (TTEqualCores, TTDifferentCores, RACShallow, RACDeep, RACConjecture, RACUpper)
-}

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from engram.certify._claims import Claim
+from engram.certify._claim import RankClaim
 from engram.certify._field import PRIME, FieldMatrix, draw
 from engram.errors import OptionError
 
@@ -13,7 +13,7 @@ DAY = 86_400.0
 SAMPLE = 512
 
 
-def check_size_of(claim: Claim, max_side: int | None, max_memory: float | None) -> None:
+def check_size_of(claim: RankClaim, max_side: int | None, max_memory: float | None) -> None:
     """Refuse what is larger than asked for, or than the memory and a day allow."""
     side, need = claim.side, memory(claim.side)
     if max_side is not None and side > max_side:
@@ -57,3 +57,16 @@ def free_memory() -> float:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
     except (AttributeError, ValueError, OSError):
         return 4000.0
+
+
+def check_work(words: float = 0, objects: float = 0, kept: float = 0) -> None:
+    """Refuse what takes more than a day, or more than the free memory.
+
+    words: operations on machine words, a nanosecond each; objects: on Python's numbers, 100 of them; kept: how many of
+    the latter are in memory at once, 50 bytes each.
+    """
+    seconds, need = 1e-9 * words + 1e-7 * objects, 5e-5 * kept
+    if seconds > DAY:
+        raise OptionError(f"this takes about {seconds / 3600:,.0f} hours: choose smaller sizes")
+    if need > free_memory():
+        raise OptionError(f"this needs {need:,.0f} MB, and there are {free_memory():,.0f}: choose smaller sizes")

@@ -27,42 +27,51 @@ class RAC:
     def depth(self) -> int:
         return len(self.inputs)
 
-    def grid(self, steps: int, rows_at_once: int = 1 << 22) -> Iterator[tuple[int, Residues]]:
+    def grid(self, steps: int, at_once: int = 1 << 14) -> Iterator[tuple[int, Residues]]:
         """The Start-End matricization ``(K^{T/2}, K^{T/2})`` by blocks of rows: the first row of each, and the block.
 
-        The states after all prefixes of the Start half are one array. Each block of them then runs through the End
-        half, K times as many at each step. The last step is linear in its input: one product with W_I^1 F^T.
+        The states after all prefixes of the Start half are one array. Each block of them, small enough for the cache,
+        then runs through the End half, K times as many at each step. The last step is linear in its input: one product
+        with W_I^1 F^T. Numbers of one unit stand side by side, the newest letter first, so that numpy's loops are long;
+        the letters are put in order at the end.
         """
-        states = [a[None] for a in self.start]  # W_H^l h, of all prefixes
-        for _ in range(steps // 2):
-            states = self._advance(states)
-        side = len(self.templates) ** (steps // 2)
-        block = max(1, rows_at_once // side)
+        count, half = len(self.templates), steps // 2
+        side = count**half
+        drive = product(self.inputs[0], self.templates.T, self.prime)  # W_I^1 f of all templates, (R, K)
+        states = [a[:, None] for a in self.start]  # W_H^l h, (R, prefixes)
+        for _ in range(half):
+            states = self._advance(states, drive)
+        states = [_in_order(s, count, half).reshape(-1, side) for s in states]
+        block = max(1, at_once // side)
         for first in range(0, side, block):
-            part = [s[first : first + block] for s in states]
-            for _ in range(steps // 2 - 1):
-                part = self._advance(part)
-            yield first, self._last(part).reshape(-1, side)
+            part = [s[:, first : first + block] for s in states]
+            for _ in range(half - 1):
+                part = self._advance(part, drive)
+            yield first, _in_order(self._last(part, drive).reshape(1, -1), count, half).reshape(-1, side)
 
-    def _advance(self, states: list[Residues]) -> list[Residues]:
-        """From W_H^l h of n prefixes to that of n K prefixes."""
-        count, p = len(self.templates), self.prime
-        below = product(self.templates, self.inputs[0].T, p)[None]  # W_I^1 f, (1, K, R)
-        result = []
+    def _advance(self, states: list[Residues], drive: Residues) -> list[Residues]:
+        """From W_H^l h of n prefixes to that of K n prefixes."""
+        below, result = drive[:, :, None], []
         for layer, state in enumerate(states):
-            if layer:
-                below = product(below, self.inputs[layer].T, p)
-            below = times(np.broadcast_to(state[:, None], (len(state), count, state.shape[1])), below, p)
-            result.append(product(below, self.hidden[layer].T, p).reshape(-1, state.shape[1]))
+            new = times(state[:, None], below, self.prime).reshape(len(state), -1)  # h^{t,l}, (R, K n)
+            up = self.inputs[layer + 1 : layer + 2]  # none above the last layer
+            both = product(np.vstack([self.hidden[layer], *up]), new, self.prime)
+            result.append(both[: len(state)])
+            below = both[len(state) :].reshape(-1, drive.shape[1], state.shape[1])
         return result
 
-    def _last(self, states: list[Residues]) -> Residues:
-        """y ``(n, K)`` of the last step: top down, the weight of each unit below, and then the inputs."""
-        p = self.prime
-        weight = times(self.readout[None], states[-1], p)
+    def _last(self, states: list[Residues], drive: Residues) -> Residues:
+        """y ``(K, n)`` of the last step: top down, the weight of each unit below, and then the inputs."""
+        weight = times(self.readout[:, None], states[-1], self.prime)
         for layer in range(self.depth - 1, 0, -1):
-            weight = times(product(weight, self.inputs[layer], p), states[layer - 1], p)
-        return product(weight, product(self.inputs[0], self.templates.T, p), p)
+            weight = times(product(self.inputs[layer].T, weight, self.prime), states[layer - 1], self.prime)
+        return product(drive.T, weight, self.prime)
+
+
+def _in_order(a: Residues, count: int, letters: int) -> Residues:
+    """``(R, newest letter, ..., oldest letter, n)`` as ``(R, n, oldest letter, ..., newest letter)``."""
+    apart = a.reshape(len(a), *[count] * letters, -1)
+    return np.ascontiguousarray(apart.transpose(0, *range(apart.ndim - 1, 0, -1)))
 
 
 def random_rac(modes: int, channels: int, depth: int, templates: int, prime: int, seed: int) -> RAC:

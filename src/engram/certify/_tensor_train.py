@@ -25,34 +25,33 @@ class TensorTrain:
         """d, the number of modes."""
         return len(self.inner) + 2
 
-    def grid(self, at_once: int = 1 << 22) -> Iterator[tuple[int, Residues]]:
+    def grid(self, at_once: int = 1 << 17) -> Iterator[tuple[int, Residues]]:
         """The odd-even matricization ``(n^{d/2}, n^{d/2})`` by blocks of rows: the first row of each, and the block.
 
         Rows are numbered by (i_1, i_3, ...), columns by (i_2, i_4, ...). A mode of odd number multiplies the rows by n,
         one of even number the columns; what grows too large is cut into two halves of the rows.
         """
-        n, r = self.first.shape
-        rows_left = n ** (self.order // 2 - 1)
-        todo = [
-            (0, rows_left, 1, self.first[:, None])
-        ]  # first row, rows still to come of each, modes done, (rows, cols, r)
+        (n, r), p = self.first.shape, self.prime
+        # First row, rows still to come of each, modes done, and the states (r, rows, columns).
+        todo = [(0, n ** (self.order // 2 - 1), 1, self.first.T[:, :, None])]
         while todo:
             start, expand, done, part = todo.pop()
-            rows, columns, _ = part.shape
+            _, rows, columns = part.shape
             if rows > 1 and rows * columns * r * n > at_once:
                 half = rows // 2
-                todo.append((start + half * expand, expand, done, part[half:]))
-                todo.append((start, expand, done, part[:half]))
-            elif done == self.order - 1:
-                yield start, product(part, self.last, self.prime).reshape(rows, -1)
+                todo.append((start + half * expand, expand, done, part[:, half:]))
+                todo.append((start, expand, done, part[:, :half]))
+                continue
+            flat = part.reshape(r, -1)
+            if done == self.order - 1:
+                entries = product(self.last.T, flat, p).reshape(n, rows, columns)
+                yield start, entries.transpose(1, 2, 0).reshape(rows, -1)
+                continue
+            new = product(self.inner[done - 1].reshape(r, -1).T, flat, p).reshape(n, r, rows, columns)
+            if done % 2 == 0:  # the next mode, done + 1, is odd: more rows
+                todo.append((start, expand // n, done + 1, new.transpose(1, 2, 0, 3).reshape(r, rows * n, columns)))
             else:
-                core = self.inner[done - 1]
-                part = product(part, core.reshape(r, -1), self.prime).reshape(rows, columns, n, r)
-                if done % 2 == 0:  # the next mode, done + 1, is odd: more rows
-                    part, expand = part.transpose(0, 2, 1, 3), expand // n
-                todo.append(
-                    (start, expand, done + 1, part.reshape((rows * n, columns, r) if done % 2 == 0 else (rows, -1, r)))
-                )
+                todo.append((start, expand, done + 1, new.transpose(1, 2, 3, 0).reshape(r, rows, columns * n)))
 
 
 def random_train(modes: int, rank: int, order: int, equal: bool, prime: int, seed: int) -> TensorTrain:

@@ -10,22 +10,35 @@ from rich.console import Console
 from rich.table import Table
 
 from engram.bench import (
+    CERTIFY_TARGETS,
     LAYER_TARGETS,
+    LINEAR_TARGETS,
     MAP_TARGETS,
+    PRODUCT_TARGETS,
     TRAIN_TARGETS,
+    bench_certify,
     bench_layers,
+    bench_linear,
     bench_maps,
+    bench_products,
     bench_train,
+    draw_certify,
     draw_layers,
+    draw_linear,
     draw_maps,
+    draw_products,
     draw_train,
 )
+from engram.bench.certify import BASE as CERTIFY_BASE
 from engram.errors import OptionError, check_size
 
 # What is raced, how it is drawn, what tells the rows apart, what the times are divided by, what is asked for.
 RACES: dict[str, tuple[Any, Any, tuple[str, ...], str, dict[str, Any]]] = {
     "layers": (bench_layers, draw_layers, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", LAYER_TARGETS),
     "maps": (bench_maps, draw_maps, ("N",), "torch.linalg.matrix_exp", MAP_TARGETS),
+    "certify": (bench_certify, draw_certify, ("side",), CERTIFY_BASE, CERTIFY_TARGETS),
+    "linear": (bench_linear, draw_linear, ("T", "B", "H", "N"), "LinearRNN, step loop", LINEAR_TARGETS),
+    "products": (bench_products, draw_products, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", PRODUCT_TARGETS),
     "train": (bench_train, draw_train, ("case",), "bare loop", TRAIN_TARGETS),
 }
 
@@ -37,8 +50,10 @@ class Bench:
     Example: engram bench layers --quick
     """
 
-    what: Annotated[Literal["layers", "maps", "train"], tyro.conf.Positional] = "layers"
-    """Whole layers, the building of recurrent matrices, or the training loop."""
+    what: Annotated[Literal["layers", "maps", "train", "linear", "products", "certify"], tyro.conf.Positional] = (
+        "layers"
+    )
+    """Layers, building recurrent matrices, training, linear recurrences, those that multiply, or certificates."""
     quick: bool = False
     """Fewer sizes and one thread, in about a minute."""
     json: bool = False
@@ -89,7 +104,7 @@ def _show(result: dict[str, Any], size: tuple[str, ...], base: str, targets: dic
             table.add_row(name, f"{ratio['geomean']:.2f}", f"{ratio['worst']:.2f}", asked)
     console.print(table)
     for name, exponent in result["summary"].get("exponents", {}).items():
-        console.print(f"time of a product over N: {name} measured N^{exponent:.2f}", highlight=False)
+        console.print(f"time over N: {name} measured N^{exponent:.2f}", highlight=False)
     machine = result["machine"]
     console.print(
         f"{machine['processor']}, {machine['cores']} cores, load {machine['load_average'][0]}, torch {machine['torch']}"

@@ -1,27 +1,26 @@
 """``engram draw``."""
 
 from dataclasses import dataclass
+from inspect import cleandoc
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Union
 
 import torch
 import tyro
-from rich.console import Console
 
-from engram.errors import check_size
-from engram.nn import make_model
-from engram.report import draw_spectrum
+from engram.cli._console import plain
+from engram.errors import OptionError, check_size
+from engram.nn import Recurrent, make_model
+from engram.report import draw_rac, draw_spectrum
 
 
 @dataclass(frozen=True)
-class Draw:
-    """Draw the spectrum of a model's recurrent matrix at its start: eigenvalues, singular values, Schur form.
+class Spectrum:
+    """The spectrum of a model's recurrent matrix at its start: eigenvalues, singular values, Schur form.
 
     Example: engram draw spectrum --model nnrnn -o spectrum.svg
     """
 
-    what: Annotated[Literal["spectrum"], tyro.conf.Positional] = "spectrum"
-    """What to draw."""
     model: str = "exprnn"
     """A name of `engram list models`."""
     hidden: int = 64
@@ -34,7 +33,54 @@ class Draw:
     def run(self) -> None:
         torch.manual_seed(self.seed)
         layer: Any = make_model(self.model, 1, check_size("--hidden", self.hidden))
-        cell = layer.cells[0]
-        matrix = cell.rotation if hasattr(cell, "rotation") else cell.weight_hh
+        cell = layer.cells[0] if isinstance(layer, Recurrent) else None
+        matrix = getattr(cell, "rotation", None) if hasattr(cell, "rotation") else getattr(cell, "weight_hh", None)
+        if matrix is None:
+            raise OptionError(f"{self.model} has no recurrent matrix whose spectrum could be drawn")
         draw_spectrum(matrix, self.output, f"{self.model}, N = {self.hidden}, at the start")
-        Console().print(f"figure: {self.output}")
+        plain().print(f"figure: {self.output}")
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """The tensor network of a deep recurrent arithmetic circuit, with its copies of inputs and units.
+
+    Example: engram draw rac --depth 3 --steps 6 -o rac.svg
+    """
+
+    depth: int = 3
+    """L, the layers."""
+    steps: int = 6
+    """T, even."""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("rac.svg")
+    """Where the picture goes (.svg or .png)."""
+
+    def run(self) -> None:
+        count = draw_rac(self.depth, self.steps, self.output)
+        copies = "copy" if count == 1 else "copies"
+        plain().print(f"{count} {copies} of the unit of layer 1 that joins Start and End\nfigure: {self.output}")
+
+
+PICTURES: dict[str, type] = {"spectrum": Spectrum, "rac": Circuit}
+Picture: Any = Union[  # noqa: UP007 - made at run time
+    tuple(
+        Annotated[kind, tyro.conf.subcommand(name, description=cleandoc(kind.__doc__ or ""))]
+        for name, kind in PICTURES.items()
+    )
+]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Draw a picture, as .svg or .png.
+
+    Examples:
+        engram draw spectrum --model nnrnn -o spectrum.svg
+        engram draw rac --depth 3 --steps 6 -o rac.svg
+    """
+
+    picture: Picture
+    """What to draw."""
+
+    def run(self) -> None:
+        self.picture.run()

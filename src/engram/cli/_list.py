@@ -11,7 +11,7 @@ from rich.table import Table
 
 from engram.certify import CLAIMS
 from engram.maps import MAPS, Free
-from engram.nn import MODELS, Recurrent
+from engram.nn import MODELS, NETWORKS, Recurrent
 from engram.tasks import TASKS
 
 # The two that are torch's own, to compare with.
@@ -78,13 +78,24 @@ def _models() -> list[dict[str, Any]]:
                 "name": name,
                 "class": f"engram.nn.{layer.__name__}",
                 "equation": layer.cell.equation + (f"; {map.equation.replace('W =', 'W_hh =')}" if own else ""),
-                "recurrent parameters": map.count if layer.cell.gates == 1 else "2N^2 + those of Q",
-                "a step": "O(N^2)",
+                "recurrent parameters": layer.cell.count or map.count,
+                "a step": layer.cell.step_cost,
                 "a build": _order(map.build_cost),
                 "source": layer.source,
             }
         )
-    return rows
+    return rows + [
+        {
+            "name": name,
+            "class": f"engram.nn.{network.__name__}",
+            "equation": "h_y = <W_y, f(x_1) o ... o f(x_d)>, " + network.tensor,
+            "recurrent parameters": network.count,
+            "a step": network.step_cost,
+            "a build": "-",
+            "source": network.source,
+        }
+        for name, network in NETWORKS.items()
+    ]
 
 
 def _tasks() -> list[dict[str, Any]]:

@@ -12,14 +12,18 @@ from typing import Annotated, Any, Union
 import tyro
 
 from engram.cli._bench import Bench
-from engram.cli._certify import Certify, Verify
+from engram.cli._certify import SUBJECTS, Certify, Verify
 from engram.cli._completion import Completion
+from engram.cli._convert import CONVERSIONS, Convert
 from engram.cli._demo import Demo
-from engram.cli._draw import Draw
+from engram.cli._draw import PICTURES, Draw
 from engram.cli._evaluate import Evaluate
 from engram.cli._list import List
+from engram.cli._probe import Probe
+from engram.cli._size import Size
 from engram.cli._train import Resume, Train
 from engram.errors import OptionError, unknown
+from engram.nn import MODELS, NETWORKS, model_options
 from engram.tasks import TASKS
 from engram.train import Settings
 
@@ -30,6 +34,9 @@ COMMANDS: dict[str, type] = {
     "evaluate": Evaluate,
     "certify": Certify,
     "verify": Verify,
+    "probe": Probe,
+    "size": Size,
+    "convert": Convert,
     "list": List,
     "draw": Draw,
     "bench": Bench,
@@ -56,7 +63,18 @@ def parse(words: list[str]) -> Any:
     """The command these words ask for. What is wrong with them is told in one line."""
     if words[0] not in COMMANDS and not words[0].startswith("-"):
         raise unknown("command", words[0], COMMANDS)
-    words = _gathered(_apart(words))
+    words = _apart(words)
+    words = _gathered(_model_options(words) if words[0] == "train" else words)
+    subcommands: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+        ("certify", "claim", SUBJECTS),
+        ("draw", "picture", tuple(PICTURES)),
+        ("convert", "conversion", tuple(CONVERSIONS)),
+    )
+    for command, kind, known in subcommands:
+        if words == [command]:
+            raise OptionError(f"engram {command} needs a {kind}, one of: {', '.join(known)}")
+        if words[0] == command and not words[1].startswith("-") and words[1] not in known:
+            raise unknown(kind, words[1], known)
     if words[0] == "train":
         words = ["train", *_with_config(_task_first(words[1:]))]
     heard = io.StringIO()
@@ -85,6 +103,31 @@ def _apart(words: list[str]) -> list[str]:
     """``--lr=3`` as ``--lr 3``, one form for all that follows; not where the value looks like an option."""
     pairs = (re.fullmatch(r"(--[\w-]+)=((?!-[^\d.]).*)", word, re.DOTALL) for word in words)
     return [part for word, pair in zip(words, pairs, strict=True) for part in (pair.groups() if pair else (word,))]
+
+
+def _model_options(words: list[str]) -> list[str]:
+    """``--equal-cores`` and ``--activation relu``, where the model has such an option and the run has not, as
+    ``--option equal_cores=True`` and ``--option activation=relu``."""
+    named = [words[place + 1] for place, word in enumerate(words[:-1]) if word == "--model"]
+    if not named or named[-1] not in {**MODELS, **NETWORKS}:
+        return words
+    tasks = [TASKS[word] for word in words if word in TASKS][:1]
+    kinds: list[Any] = [Train, *tasks]
+    taken = {field.name for kind in kinds for field in fields(kind)}
+    known = model_options(named[-1]) - taken
+    result: list[str] = []
+    place = 0
+    while place < len(words):
+        name = words[place].removeprefix("--").replace("-", "_")
+        place += 1
+        if not (words[place - 1].startswith("--") and name in known):
+            result.append(words[place - 1])
+        elif place < len(words) and not words[place].startswith("-"):
+            result += ["--option", f"{name}={words[place]}"]
+            place += 1
+        else:
+            result += ["--option", f"{name}=True"]
+    return result
 
 
 def _gathered(words: list[str]) -> list[str]:
@@ -176,7 +219,7 @@ def _one_line(box: str) -> str:
     parts = [re.sub(r"[\s│╭─]+", " ", part).strip() for part in re.split(r"[─╭╮╰╯]{3,}|-{5,}", box)]  # or in ASCII
     said = [part for part in parts if part and not part.startswith("For full helptext")]
     fault = next((part for part in said if part not in TITLES), " ".join(box.split()))
-    own = re.sub(r"^Error parsing (Train|task): ", "", fault)  # our own words, from a check of the settings
+    own = re.sub(r"^Error parsing (Train|task|\S*\bsubject\S*): ", "", fault)  # our own words, from a check of sizes
     if own != fault:
         return own
     if choice := re.match(r"invalid choice '(.*)' for argument '(.*?)'\. Expected one of \((.*)\)", fault):

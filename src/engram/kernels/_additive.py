@@ -22,6 +22,7 @@ from engram.kernels._choice import loops, plain
 from engram.kernels._chunks import backward_in_chunks
 from engram.kernels._reference import additive_reference, without_autocast
 from engram.kernels._steps import check_sizes
+from engram.kernels._workspace import affine_
 
 
 def additive(
@@ -100,11 +101,7 @@ def fill(
     """Write the states into memory given; returns the last one."""
     if sizes is not None:
         check_sizes(sizes, len(input))
-    rows, flat = input.reshape(-1, input.shape[-1]), states.view(-1, states.shape[-1])
-    if bias is None:
-        torch.mm(rows, weight_ih.t(), out=flat)
-    else:
-        torch.addmm(bias, rows, weight_ih.t(), out=flat)
+    affine_(states, input, weight_ih, bias)
     return loops(states).forward_loop(states, weight_hh, start, mod_bias, sizes, activation, reverse)
 
 

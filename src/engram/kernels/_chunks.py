@@ -6,12 +6,14 @@ each weight. What a chunk hands to the one before it is the gradient of the stat
 """
 
 from collections.abc import Iterator
+from itertools import accumulate
 from types import ModuleType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from engram.kernels._steps import offsets, previous_rows
+from engram.kernels._steps import previous_rows, step_sizes
 from engram.kernels._workspace import borrow
 
 CHUNK_BYTES = 4 * 2**20  # of dL/dz: enough rows for an efficient product, few enough for the cache
@@ -50,7 +52,8 @@ def backward_in_chunks(
     if grad_final is not None:
         carried.copy_(grad_final)
 
-    for begin, end, alive, size in _cut(states, sizes, backwards=not reverse):
+    for chunk in cut(states, sizes, reverse, backwards=True):
+        begin, end, alive = chunk.begin, chunk.end, chunk.alive
         shape = (end - begin, hidden) if sizes is not None else (-1, start.shape[0], hidden)
         with borrow((end - begin, hidden), like=states) as dz:
             chunk_start, chunk_bias, chunk_mod = loops.backward_loop(
@@ -59,7 +62,7 @@ def backward_in_chunks(
                 rows[begin:end].view(shape),
                 weight_hh,
                 mod_bias,
-                size,
+                chunk.sizes,
                 activation,
                 reverse,
                 dz.view(shape),
@@ -72,45 +75,63 @@ def backward_in_chunks(
                 torch.mm(dz, weight_ih.conj(), out=grad_input[begin:end])
             if needs_weights:
                 grad_ih.addmm_(dz.t(), input_rows[begin:end].conj())
-                for dz_part, previous in _previous(dz, rows, start, begin, end, sources, reverse):
-                    grad_hh.addmm_(dz_part.t(), previous.conj())
+                for part, previous, _ in previous_states(rows, start, chunk, sources, reverse):
+                    grad_hh.addmm_(dz[part].t(), previous.conj())
     return grad_input.view(input.shape) if needs_input else grad_input, grad_ih, grad_bias, grad_hh, carried, grad_mod
 
 
-def _cut(states: Tensor, sizes: Tensor | None, backwards: bool) -> Iterator[tuple[int, int, int, Tensor | None]]:
-    """Chunks of whole steps as (first row, last row + 1, rows alive at its first step, its sizes)."""
-    limit = max(1, CHUNK_BYTES // (states.shape[-1] * states.element_size()))
-    if sizes is None:
-        steps, batch = states.shape[:2]
-        every = max(1, limit // batch)
-        cuts: list[tuple[int, int, int, Tensor | None]] = [
-            (a * batch, min(a + every, steps) * batch, batch, None) for a in range(0, steps, every)
-        ]
-    else:
-        first = [*offsets(sizes), int(sizes.sum())]
-        every = max(1, limit // int(sizes[0]))
-        cuts = [
-            (first[a], first[min(a + every, len(sizes))], int(sizes[a]), sizes[a : a + every])
-            for a in range(0, len(sizes), every)
-        ]
-    return iter(cuts[::-1] if backwards else cuts)
+class Chunk(NamedTuple):
+    """Some steps of a sequence, as rows ``begin .. end``."""
+
+    begin: int
+    end: int
+    alive: int
+    """Rows alive at its first step."""
+    entering: int
+    """Rows from this number on take their first step here: before it is ``start``."""
+    sizes: Tensor | None
+    """Rows alive at each of its steps, if packed."""
 
 
-def _previous(
-    dz: Tensor, rows: Tensor, start: Tensor, begin: int, end: int, sources: Tensor | None, reverse: bool
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Pairs (rows of dL/dz, the states they came from) that together cover a chunk."""
-    batch = start.shape[0]
+def cut(states: Tensor, sizes: Tensor | None, reverse: bool, backwards: bool, width: int | None = None) -> list[Chunk]:
+    """Chunks of whole steps in the order of the recurrence, or against it; a row needs memory for ``width`` numbers."""
+    limit = max(1, CHUNK_BYTES // ((width or states.shape[-1]) * states.element_size()))
+    alive = step_sizes(states, sizes)
+    first = [*accumulate(alive, initial=0)]
+    every = max(1, limit // alive[0])
+    chunks = []
+    for a in range(0, len(alive), every):
+        b = min(a + every, len(alive))
+        if reverse:
+            entering = alive[b] if b < len(alive) else 0
+        else:
+            entering = alive[a] if a else 0
+        chunks.append(Chunk(first[a], first[b], alive[a], entering, None if sizes is None else sizes[a:b]))
+    return chunks[::-1] if backwards is not reverse else chunks
+
+
+def previous_states(
+    rows: Tensor, start: Tensor, chunk: Chunk, sources: Tensor | None, reverse: bool
+) -> Iterator[tuple[slice, Tensor, Tensor | None]]:
+    """Parts of a chunk that cover it: their rows, the states they came from, and a mask ``(rows, 1)`` of those that
+    came from ``start``, None if none did."""
+    batch, begin, end = start.shape[0], chunk.begin, chunk.end
+    count = end - begin
     if sources is not None:  # packed: a gather out of [start; states]
         picked = sources[begin:end]
-        outside = picked < batch
-        yield dz, rows[(picked - batch).clamp_(min=0)].where(~outside[:, None], start[picked.clamp(max=batch - 1)])
-    elif reverse:
+        outside = (picked < batch)[:, None]
+        inside = rows[(picked - batch).clamp_(min=0)]
+        yield slice(0, count), torch.where(outside, start[picked.clamp(max=batch - 1)], inside), outside
+        return
+    fresh = torch.ones(1, 1, dtype=torch.bool, device=start.device)
+    if reverse:
         last = end == len(rows)
-        yield dz[: -batch or None] if last else dz, rows[begin + batch : end + batch]
+        if not last or count > batch:
+            yield slice(0, count - batch if last else count), rows[begin + batch : end + batch], None
         if last:
-            yield dz[-batch:], start
+            yield slice(count - batch, count), start, fresh
     else:
-        yield dz[batch:] if begin == 0 else dz, rows[max(begin - batch, 0) : end - batch]
+        if begin or count > batch:
+            yield slice(0 if begin else batch, count), rows[max(begin - batch, 0) : end - batch], None
         if begin == 0:
-            yield dz[:batch], start
+            yield slice(0, batch), start, fresh

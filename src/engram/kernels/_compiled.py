@@ -25,14 +25,18 @@ def forward_loop(
     sizes: Tensor | None,
     activation: str,
     reverse: bool,
+    gate: Tensor | None = None,
+    given: int | None = None,
 ) -> Tensor:
     """Turn the drive in ``states`` into the states; returns the last one."""
     batch, hidden = states.shape[1] if sizes is None else int(sizes[0]), states.shape[-1]
     _check("weight_hh", weight, (hidden, hidden), states)
     _check("start", start, (batch, hidden), states)
     _check("mod_bias", mod_bias, (hidden,), states)
+    _check("gate", gate, tuple(states.shape), states)
     final = torch.empty_like(start, memory_format=torch.contiguous_format)
-    _call("additive_forward", states, sizes, activation, reverse, len(start), weight, start, mod_bias, states, final)
+    arrays = (weight, start, mod_bias, gate, states, final)
+    _call("additive_forward", states, sizes, activation, reverse, given, len(start), *arrays)
     return final
 
 
@@ -46,14 +50,16 @@ def backward_loop(
     activation: str,
     reverse: bool,
     dz: Tensor,
+    gate: Tensor | None = None,
+    given: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Write dL/dz of all steps to ``dz``; returns the gradients of start, bias and mod_bias."""
     hidden = states.shape[-1]
     batch = states.shape[1] if sizes is None else int(sizes[0])
     grad_start, grad_bias, grad_mod = dz.new_zeros(batch, hidden), dz.new_zeros(hidden), dz.new_zeros(hidden)
-    inputs = (weight, states, grad_states, grad_final)
+    inputs = (weight, states, grad_states, grad_final, gate)
     results = (dz, grad_start, grad_bias, grad_mod)
-    _call("additive_backward", states, sizes, activation, reverse, batch, *inputs, *results)
+    _call("additive_backward", states, sizes, activation, reverse, given, batch, *inputs, *results)
     return grad_start, grad_bias, grad_mod
 
 
@@ -66,7 +72,14 @@ def _check(name: str, array: Tensor | None, shape: tuple[int, ...], states: Tens
 
 
 def _call(
-    name: str, states: Tensor, sizes: Tensor | None, activation: str, reverse: bool, batch: int, *arrays: Tensor | None
+    name: str,
+    states: Tensor,
+    sizes: Tensor | None,
+    activation: str,
+    reverse: bool,
+    given: int | None,
+    batch: int,
+    *arrays: Tensor | None,
 ) -> None:
     """Call the C function. Strided inputs are copied; what it writes to is contiguous by construction."""
     loops = library(states.dtype)
@@ -81,6 +94,7 @@ def _call(
         c_int64(batch),
         c_int64(states.shape[-1]),
         *map(_pointer, layout),
+        c_int64(batch if given is None else given),
         c_int(ACTIVATIONS.index(activation)),
         c_int(reverse),
         c_int(torch.get_num_threads()),

@@ -1,4 +1,5 @@
-/* The additive recurrence h_t = act(drive_t + W h_{t-1}) and its gradient, for one real type.
+/* The recurrence h_t = act(drive_t + gate_t (W h_{t-1})) and its gradient, for one real type. Without a gate it is the
+ * additive one. Rows of `start` from number `given` on hold W h_0 in place of h_0.
  *
  * Compiled at first use by engram/kernels/_build.py, once with REAL=float and once with REAL=double; plain C
  * with the vector extensions of gcc and clang, no header of torch or Python, called through ctypes.
@@ -175,8 +176,9 @@ typedef struct {
   int64_t steps, batch, hidden, width;
   const int64_t *sizes; /* rows alive at each step, or NULL: all of them */
   const int64_t *offsets;
+  int64_t given;
   int act, reverse;
-  const REAL *panels, *start, *mod;
+  const REAL *panels, *start, *mod, *gate; /* mod and gate may be NULL */
   REAL *states, *final;
   const REAL *grad_states, *grad_final; /* either may be NULL */
   REAL *dz, *grad_start, *grad_bias, *grad_mod;
@@ -188,11 +190,16 @@ static int alive(const call *c, int64_t t, int64_t first, int rows) {
 }
 static int64_t row_of(const call *c, int64_t t) { return c->offsets ? c->offsets[t] : t * c->batch; }
 
+static void scale(REAL *restrict values, const REAL *restrict factors, int64_t count) {
+  for (int64_t j = 0; j < count; j++) values[j] *= factors[j];
+}
+
 static int forward_block(const call *c, int64_t first, int rows) {
   const int64_t H = c->hidden, P = c->width;
   REAL *memory = reserve((2 * rows + 1) * P + NR);
   if (!memory) return 1;
   REAL *now = memory, *next = memory + rows * P, *mod = memory + 2 * rows * P;
+  int begun = 0; /* rows that have taken their first step */
   for (int i = 0; i < rows; i++) memcpy(now + i * P, c->start + (first + i) * H, H * sizeof(REAL));
   if (c->mod) memcpy(mod, c->mod, H * sizeof(REAL));
   for (int64_t s = 0; s < c->steps; s++) {
@@ -200,10 +207,13 @@ static int forward_block(const call *c, int64_t first, int rows) {
     int m = alive(c, t, first, rows);
     if (!m) continue;
     multiply(m, H, P, now, c->panels, next);
-    REAL *io = c->states + (row_of(c, t) + first) * H;
+    for (; begun < m; begun++)
+      if (first + begun >= c->given) memcpy(next + begun * P, c->start + (first + begun) * H, H * sizeof(REAL));
+    int64_t row = (row_of(c, t) + first) * H;
     for (int i = 0; i < m; i++) {
-      REAL *h = next + i * P, *out = io + i * H;
+      REAL *h = next + i * P, *out = c->states + row + i * H;
       int64_t j = 0;
+      if (c->gate) scale(h, c->gate + row + i * H, H);
 #define FORWARD(ACT)                                                                                            \
   for (; j + VL <= H; j += VL) {                                                                                \
     vec v = activate(ACT, load(h + j) + load(out + j), load(mod + j));                                          \
@@ -280,9 +290,12 @@ static int backward_block(const call *c, int64_t first, int rows) {
         store(bias + j, load(bias + j) + v);
         store(mod + j, load(mod + j) + pick(load(state) < (vec){0}, -v, v));
       }
+      if (c->gate) scale(keep, c->gate + row + i * H, H); /* what goes on to W is gate dz */
     }
   }
   multiply(rows, H, P, dz, c->panels, dh);
+  for (int i = 0; i < rows; i++)
+    if (first + i >= c->given) memcpy(dh + i * P, dz + i * P, H * sizeof(REAL));
   if (c->steps)
     for (int i = 0; i < rows; i++) memcpy(c->grad_start + (first + i) * H, dh + i * P, H * sizeof(REAL));
 #pragma omp critical
@@ -306,27 +319,27 @@ static int run(const call *c, int threads, int (*block)(const call *, int64_t, i
 }
 
 int additive_forward(int64_t steps, int64_t batch, int64_t hidden, const int64_t *sizes, const int64_t *offsets,
-                     int act, int reverse, int threads, const REAL *weight, const REAL *start, const REAL *mod,
-                     REAL *states, REAL *final) {
+                     int64_t given, int act, int reverse, int threads, const REAL *weight, const REAL *start,
+                     const REAL *mod, const REAL *gate, REAL *states, REAL *final) {
   REAL *panels = pack(weight, hidden, 1);
   if (!panels) return 1;
   call c = {.steps = steps, .batch = batch, .hidden = hidden, .width = padded(hidden), .sizes = sizes,
-            .offsets = offsets, .act = act, .reverse = reverse, .panels = panels, .start = start, .mod = mod,
-            .states = states, .final = final};
+            .offsets = offsets, .act = act, .reverse = reverse, .given = given, .panels = panels, .start = start,
+            .mod = mod, .gate = gate, .states = states, .final = final};
   int failed = run(&c, threads, forward_block);
   free(panels);
   return failed;
 }
 
 int additive_backward(int64_t steps, int64_t batch, int64_t hidden, const int64_t *sizes, const int64_t *offsets,
-                      int act, int reverse, int threads, const REAL *weight, const REAL *states,
-                      const REAL *grad_states, const REAL *grad_final, REAL *dz, REAL *grad_start,
-                      REAL *grad_bias, REAL *grad_mod) {
+                      int64_t given, int act, int reverse, int threads, const REAL *weight, const REAL *states,
+                      const REAL *grad_states, const REAL *grad_final, const REAL *gate, REAL *dz,
+                      REAL *grad_start, REAL *grad_bias, REAL *grad_mod) {
   REAL *panels = pack(weight, hidden, 0);
   if (!panels) return 1;
   call c = {.steps = steps, .batch = batch, .hidden = hidden, .width = padded(hidden), .sizes = sizes,
-            .offsets = offsets, .act = act, .reverse = reverse, .panels = panels, .states = (REAL *)states,
-            .grad_states = grad_states, .grad_final = grad_final, .dz = dz, .grad_start = grad_start,
+            .offsets = offsets, .act = act, .reverse = reverse, .given = given, .panels = panels, .gate = gate,
+            .states = (REAL *)states, .grad_states = grad_states, .grad_final = grad_final, .dz = dz, .grad_start = grad_start,
             .grad_bias = grad_bias, .grad_mod = grad_mod};
   int failed = run(&c, threads, backward_block);
   free(panels);

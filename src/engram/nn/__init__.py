@@ -5,9 +5,22 @@ from engram.nn._contract import ContractError, check_contract
 from engram.nn._doctor import Diagnosis, doctor
 from engram.nn._explicit import explicit_adding, explicit_copy
 from engram.nn._gated import GORU, GORUCell, HenaffCell, HenaffRNN
-from engram.nn._models import MODELS, make_model
+from engram.nn._linear import DepthRNN, LinearCell, LinearRNN
+from engram.nn._models import MODELS, make_model, model_options
+from engram.nn._multiplicative import MIRNN, RAC, MIRNNCell, RACCell, RACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._rnn import RNN, RNNCell
+from engram.nn._s4_block import S4, S4D, S4Cell, S4DCell
+from engram.nn._second_order import (
+    CPBIRNN,
+    CPRNN,
+    BilinearCell,
+    BilinearRNN,
+    CPBilinearCell,
+    CPCell,
+    SecondOrderCell,
+    SecondOrderRNN,
+)
 from engram.nn._spectral import (
     EURNN,
     IRNN,
@@ -22,16 +35,30 @@ from engram.nn._spectral import (
     SpectralMarginRNN,
     SpectralRNN,
 )
+from engram.nn._tensor_train import NETWORKS, CPNet, TensorNet, TensorTrainNet
 
 __all__ = [
+    "CPBIRNN",
+    "CPRNN",
     "EURNN",
     "GORU",
     "IRNN",
+    "MIRNN",
     "MODELS",
+    "NETWORKS",
+    "RAC",
     "RNN",
+    "S4",
+    "S4D",
     "URNN",
+    "BilinearCell",
+    "BilinearRNN",
+    "CPBilinearCell",
+    "CPCell",
+    "CPNet",
     "Cell",
     "ContractError",
+    "DepthRNN",
     "Diagnosis",
     "ExpRNN",
     "FullCapacityURNN",
@@ -39,17 +66,29 @@ __all__ = [
     "HenaffCell",
     "HenaffRNN",
     "HouseholderRNN",
+    "LinearCell",
+    "LinearRNN",
+    "MIRNNCell",
     "NonNormalRNN",
     "OrthInitRNN",
+    "RACCell",
+    "RACState",
     "RNNCell",
     "Recurrent",
+    "S4Cell",
+    "S4DCell",
     "ScoRNN",
     "ScuRNN",
+    "SecondOrderCell",
+    "SecondOrderRNN",
     "SpectralMarginRNN",
     "SpectralRNN",
+    "TensorNet",
+    "TensorTrainNet",
     "check_contract",
     "doctor",
     "explicit_adding",
     "explicit_copy",
     "make_model",
+    "model_options",
 ]

@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import torch
@@ -36,6 +37,7 @@ class Cell(nn.Module, ABC):
     Class attributes:
         equation: the recurrence, for people.
         gates: G, how many blocks of ``hidden_size`` the drive has (an LSTM: 4).
+        uniform: the parameters with the law of torch.nn.RNN.
         State: None if the state is one tensor ``(B, H)``; else a NamedTuple class, one tensor ``(B, H)`` a field.
 
     Parameters, with the law of torch.nn.RNN, U(-1/sqrt(H), 1/sqrt(H)):
@@ -45,6 +47,10 @@ class Cell(nn.Module, ABC):
 
     equation: ClassVar[str] = ""
     gates: ClassVar[int] = 1
+    uniform: ClassVar[tuple[str, ...]] = ("weight_ih", "weight_hh", "bias")
+    count: ClassVar[str] = ""
+    """The recurrent parameters of N units with D inputs, for people; those of the map unless given."""
+    step_cost: ClassVar[str] = "O(N^2)"
     State: ClassVar[Any] = None
 
     weight_ih: Tensor
@@ -76,9 +82,7 @@ class Cell(nn.Module, ABC):
         def empty(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
 
-        self.weight_ih = empty(rows, input_size)
-        self.weight_hh = empty(rows, hidden_size)
-        self.register_parameter("bias", empty(rows) if bias else None)
+        self._make_weights(empty, bias)
         self.register_parameter(
             "start", empty(len(self._fields()), hidden_size) if initial_state == "trained" else None
         )
@@ -91,6 +95,18 @@ class Cell(nn.Module, ABC):
                     "Use dtype=torch.complex64 for a complex map, a real dtype for a real one"
                 )
 
+    def _make_weights(self, empty: Callable[..., nn.Parameter], bias: bool) -> None:
+        """The parameters, not yet drawn; those in ``uniform`` are drawn by :meth:`reset_parameters`."""
+        rows = self.gates * self.hidden_size
+        self.weight_ih = empty(rows, self.input_size)
+        self.weight_hh = empty(rows, self.hidden_size)
+        self.register_parameter("bias", empty(rows) if bias else None)
+
+    @property
+    def like(self) -> Tensor:
+        """A weight that has the dtype and the device of the cell."""
+        return self.weight_ih
+
     def _fields(self) -> tuple[str, ...]:
         return ("h",) if self.State is None else tuple(self.State._fields)
 
@@ -98,7 +114,7 @@ class Cell(nn.Module, ABC):
     def reset_parameters(self) -> None:
         """Draw the weights anew: U(-1/sqrt(H), 1/sqrt(H)); a trained initial state starts at zero."""
         bound = 1 / math.sqrt(self.hidden_size)
-        for name in ("weight_ih", "weight_hh", "bias"):
+        for name in self.uniform:
             weight = self._parameters.get(name)
             if weight is not None:  # a weight under a map is drawn by the map, below
                 real = torch.view_as_real(weight) if weight.is_complex() else weight
@@ -111,8 +127,8 @@ class Cell(nn.Module, ABC):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """``.double()`` and ``.to(torch.float64)`` set the precision of a complex cell, which stays complex."""
-        weight = self.weight_ih
-        asked = fn(weight.real[:0, :0].contiguous()).dtype if weight.is_complex() else None
+        weight = self.like
+        asked = fn(weight.real[:0].contiguous()).dtype if weight.is_complex() else None
         if asked is None or asked == weight.real.dtype:
             return super()._apply(fn, recurse)
 
@@ -127,6 +143,11 @@ class Cell(nn.Module, ABC):
     @property
     def output_size(self) -> int:
         """The number of features of :meth:`output`."""
+        return self.hidden_size
+
+    @property
+    def state_width(self) -> int:
+        """The number of features of a state, of each field if it has several."""
         return self.hidden_size
 
     @abstractmethod
@@ -144,7 +165,7 @@ class Cell(nn.Module, ABC):
 
     def initial_state(self, batch: int) -> State:
         """The state ``(B, H)`` before the first step."""
-        rows = self.start if self.start is not None else self.weight_ih.new_zeros(len(self._fields()), self.hidden_size)
+        rows = self.start if self.start is not None else self.like.new_zeros(len(self._fields()), self.hidden_size)
         fields = [row.expand(batch, -1) for row in rows]
         return fields[0] if self.State is None else self.State(*fields)
 
@@ -162,7 +183,7 @@ class Cell(nn.Module, ABC):
 
     def penalty(self) -> Tensor:
         """What the maps of this cell add to a training loss; zero for those without a soft constraint."""
-        total = self.weight_ih.new_zeros(()).real
+        total = self.like.new_zeros(()).real
         for map, free in mapped_weights(self):
             total = total + map.penalty(*free)
         return total

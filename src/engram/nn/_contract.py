@@ -52,10 +52,10 @@ def check_contract(make: Callable[..., Recurrent], tolerance: float = 1e-10) -> 
 
 
 def _apart(a: Any, b: Any) -> float:
-    """The largest difference between two tensors, or two (nested) tuples of them; infinite if shapes differ or one
-    holds NaN, which no comparison would notice."""
+    """The largest difference between two tensors, or two (nested) tuples of them, as a share of their largest entry if
+    that is above 1; infinite if shapes differ or one holds NaN, which no comparison would notice."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        worst = float((a - b).abs().max()) if a.shape == b.shape else float("inf")
+        worst = float((a - b).abs().max() / b.abs().max().clamp(min=1)) if a.shape == b.shape else float("inf")
         return float("inf") if math.isnan(worst) else worst
     return max(_apart(x, y) for x, y in zip(a, b, strict=True))
 
@@ -114,7 +114,7 @@ def _shapes(layer: Recurrent, x: Tensor) -> float:
     shapes: list[tuple[int, ...]] = []
     map_state(lambda s: shapes.append(tuple(s.shape)) or s, state)  # type: ignore[func-returns-value]
     fits = output.shape == (TIME, BATCH, layer.cells[-1].output_size * layer.directions)
-    fits = fits and all(s == (len(layer.cells), BATCH, HIDDEN) for s in shapes)
+    fits = fits and all(s == (len(layer.cells), BATCH, layer.cells[0].state_width) for s in shapes)
     return 0.0 if fits else float("inf")
 
 

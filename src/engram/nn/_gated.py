@@ -20,6 +20,7 @@ class GORUCell(Cell):
         "h' = z h + (1 - z) modReLU(U_h x + r (Q h)), Q orthogonal"
     )
     gates = 3
+    count = "2N^2 + those of Q"
     rotation: Tensor
 
     def __init__(self, input_size: int, hidden_size: int, *, map: MapLike | None = None, **options: Any) -> None:

@@ -27,7 +27,7 @@ def _signature(kind: type) -> list[inspect.Parameter]:
     return list(inspect.signature(kind.__init__).parameters.values())  # type: ignore[misc]
 
 
-def _options(cell: type[Cell]) -> set[str]:
+def cell_options(cell: type[Cell]) -> set[str]:
     """The names of all keyword arguments that a cell takes, its base classes' included."""
     names: set[str] = set()
     for kind in cell.__mro__:
@@ -101,7 +101,7 @@ class Recurrent(nn.Module):
         self.output_all_layers, self.return_sequence = output_all_layers, return_sequence
         self.checkpoint_every = None if checkpoint_every is None else check_size("checkpoint_every", checkpoint_every)
         self.check_finite = check_finite
-        known = _options(self.cell)
+        known = cell_options(self.cell)
         for name in options:
             if name not in known:
                 common = {p.name for p in _signature(Recurrent) if p.kind is p.KEYWORD_ONLY}
@@ -130,7 +130,7 @@ class Recurrent(nn.Module):
 
     def forward(self, input: Tensor | PackedSequence, state: State = None) -> tuple[Any, State]:
         rows = rows_of(input, self.input_size, self.batch_first)
-        data = check_dtype(rows.data, self.cells[0].weight_ih)  # before anything is computed
+        data = check_dtype(rows.data, self.cells[0].like)  # before anything is computed
         if self.check_finite:
             check_finite(data)
         starts = self._starts(rows, state, unbatched=isinstance(input, Tensor) and input.dim() == 2)
@@ -150,7 +150,7 @@ class Recurrent(nn.Module):
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 data = data * F.dropout(torch.ones_like(data.real), self.dropout, self.training)  # a real mask
-            data = check_dtype(data, self.cells[layer * self.directions].weight_ih)  # real output, complex weights
+            data = check_dtype(data, self.cells[layer * self.directions].like)  # real output, complex weights
             keep = self.return_sequence or self.output_all_layers or layer < self.num_layers - 1
             outputs = []
             for k in range(layer * self.directions, (layer + 1) * self.directions):
@@ -165,8 +165,8 @@ class Recurrent(nn.Module):
         """One state a cell: cut out of the one given, or the cells' own."""
         if state is None:
             return [cell.initial_state(rows.batch) for cell in self.cells]
-        shape = (len(self.cells), *(() if unbatched else (rows.batch,)), self.hidden_size)
-        state = check_state(state, shape, self.cell.State, self.cells[0].weight_ih)
+        shape = (len(self.cells), *(() if unbatched else (rows.batch,)), self.cells[0].state_width)
+        state = check_state(state, shape, self.cell.State, self.cells[0].like)
         state = map_state(rows.enter, state)
         return [map_state(lambda s: s[k], state) for k in range(len(self.cells))]  # noqa: B023 - called at once
 

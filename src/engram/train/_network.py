@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import EngramError, OptionError
+from engram.errors import EngramError, OptionError, unknown
 from engram.kernels import State
-from engram.nn import Recurrent, make_model
+from engram.nn import NETWORKS, Recurrent, TensorNet, make_model, model_options
 from engram.tasks import Task
 from engram.train._settings import Settings
 
@@ -54,6 +54,26 @@ class Network(nn.Module):
         return self.layer.penalty() if self.has_penalty else None  # type: ignore[operator]
 
 
+class WholeNetwork(nn.Module):
+    """A network with a read-out of its own, which answers once after all inputs; called as :class:`Network` is."""
+
+    def __init__(self, task: Task, layer: TensorNet) -> None:
+        super().__init__()
+        self.vocabulary, self.layer = task.vocabulary, layer
+
+    def forward(self, inputs: Tensor, state: State = None) -> tuple[Tensor, State]:
+        if self.vocabulary:
+            inputs = F.one_hot(inputs, self.vocabulary).to(self.dtype)
+        return self.layer(inputs)[None], None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.layer.parameters()).dtype
+
+    def penalty(self) -> None:
+        """None: nothing is added to the loss."""
+
+
 def _last(layer: nn.Module, output: Tensor) -> Tensor:
     """What each direction ended with, ``(B, H)``: of torch's own layers, the way back ends at the first step."""
     if output.dim() == 2:
@@ -84,16 +104,21 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def make_network(settings: Settings) -> Network:
+AnyNetwork = Network | WholeNetwork
+
+
+def make_network(settings: Settings) -> AnyNetwork:
     """The network of these settings, its weights drawn from the global generator: the same in every precision."""
     with default_dtype(torch.float32):
         network = _make_network(settings)
     return network.double() if settings.precision == "64-true" else network
 
 
-def _make_network(settings: Settings) -> Network:
+def _make_network(settings: Settings) -> AnyNetwork:
     task, options = settings.task, settings.model_options()
     _check_options(task, options)
+    if settings.model in NETWORKS:
+        return _make_whole(settings, task, options)
     embedding = task.embedding if settings.embedding is None else settings.embedding
     if embedding and not task.vocabulary:
         raise OptionError(f"embedding is for tasks of symbols; {task.name} has {task.input_size} numbers a step")
@@ -107,3 +132,18 @@ def _make_network(settings: Settings) -> Network:
     if isinstance(layer, Recurrent) and task.answer == "last":
         layer.return_sequence = False  # only the last state is needed: less memory
     return Network(task, layer, embedding)
+
+
+def _make_whole(settings: Settings, task: Task, options: dict[str, Any]) -> WholeNetwork:
+    if task.answer != "last":
+        raise OptionError(f"{settings.model} answers once, after the last input; {task.name} asks at every step")
+    if settings.layers != 1:
+        raise OptionError(f"{settings.model} has no layers, its rank is --hidden; got layers={settings.layers}")
+    if settings.embedding:
+        raise OptionError(f"{settings.model} has a feature map of its own (--features), no embedding")
+    kind = NETWORKS[settings.model]
+    known = model_options(settings.model)
+    for name in options:
+        if name not in known:
+            raise unknown(f"option of {settings.model}", name, known)
+    return WholeNetwork(task, kind(task.input_size, settings.hidden, task.output_size, task.steps, **options))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
 from engram.errors import DTypeError, OptionError, check_choice, check_size, unknown
-from engram.nn import MODELS
+from engram.nn import MODELS, NETWORKS
 from engram.tasks import TASKS, Batches, Task, make_task
 
 OPTIMIZERS = ("adam", "adamw", "rmsprop", "sgd")
@@ -102,8 +102,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not isinstance(self.task, Task):
             raise DTypeError(f"task must be a task such as engram.tasks.Copy(delay=200), got {self.task!r}")
-        if self.model not in MODELS:
-            raise unknown("model", self.model, MODELS)
+        if self.model not in MODELS and self.model not in NETWORKS:
+            raise unknown("model", self.model, [*MODELS, *NETWORKS])
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("precision", self.precision, PRECISIONS)
         for name in ("hidden", "layers", "batch", "log_every", "processes"):

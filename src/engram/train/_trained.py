@@ -13,10 +13,10 @@ from engram.train._checkpoint import load, under
 from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._evaluate import evaluate_split
-from engram.train._network import Network, make_network
+from engram.train._network import AnyNetwork, make_network
 
 
-def load_network(folder: Path | str, *, best: bool = True) -> Network:
+def load_network(folder: Path | str, *, best: bool = True) -> AnyNetwork:
     """The network of a run, finished or not, in evaluation mode: the weights of its best validation, or the last."""
     run = RunDirectory(folder)
     tensors = load(run.folder).tensors

@@ -1,0 +1,87 @@
+"""How long a delay does depth buy? scoRNN of depth 1, 2 and 3, one parameter budget (spec/arithmetic-circuits.md 2, 6).
+
+    python experiments/depth_memory.py copying-memory runs/depth
+    python experiments/depth_memory.py start-end runs/depth
+    python experiments/depth_memory.py draw runs/depth docs/results
+
+For each depth and seed the delay grows until a network no longer solves the task (accuracy above 99 % on the test). The
+protocol is the thesis's, at laptop scale: RMSprop, batch 128, rate 1e-3, 1e-4 for the skew matrix, fresh sequences each
+step; fewer symbols, a smaller budget and fewer steps. Finished runs are kept: a second call goes on after them.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from engram.tasks import make_task
+from engram.train import RunDirectory, Settings, train
+
+SOLVED = 0.99
+SCALES = {  # task: its options, the name of the delay and its values, the budget, the steps
+    "copying-memory": ({"length": 10, "symbols": 8}, "delay", [0, 50, 100, 150, 200, 300, 400], 2**11, 2000),
+    "start-end": ({"data": 4, "symbols": 4}, "length", [20, 40, 60, 80, 120, 160, 200], 2**13, 4000),
+}
+
+
+def parameters(depth: int, width: int, inputs: int, outputs: int) -> int:
+    """Of stacked scoRNNs with a read-out, the skew matrix counted by its free entries (1.3)."""
+    skew = depth * width * (width - 1) // 2
+    return skew + width * inputs + (depth - 1) * width**2 + depth * width + width * outputs + outputs
+
+
+def widest(depth: int, budget: int, inputs: int, outputs: int) -> int:
+    return max(width for width in range(1, budget) if parameters(depth, width, inputs, outputs) <= budget)
+
+
+def solve(name: str, out: Path, depth: int, seed: int) -> list[dict[str, float]]:
+    """The accuracies at growing delays, up to the first that is not solved."""
+    options, delay, values, budget, steps = SCALES[name]
+    rows = []
+    for value in values:
+        task = make_task(name, **options, **{delay: value})
+        width = widest(depth, budget, task.input_size, task.output_size)
+        settings = Settings(
+            task, "scornn", width, depth, batch=128, optimizer="rmsprop", lr=1e-3, lr_orthogonal=1e-4, steps=steps,
+            validate_every=500, test_samples=4992, seed=seed, threads=1,
+        )  # fmt: skip
+        folder = f"{name}-{value}-depth{depth}-seed{seed}"
+        run = RunDirectory(out / folder) if (out / folder / "run.json").exists() else train(settings, out, folder)
+        accuracy = run.facts["results"]["test"]["accuracy"]
+        rows.append({"delay": value, "width": width, "accuracy": accuracy})
+        print(f"{name} depth {depth} (width {width}) seed {seed}: {delay} {value}, accuracy {accuracy:.4f}", flush=True)
+        if accuracy <= SOLVED:
+            break
+    return rows
+
+
+def draw(folder: Path, results: Path) -> None:
+    """One figure, the longest delay solved against depth: the median of the seeds, and each of them."""
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, len(SCALES), figsize=(8, 3.2), layout="constrained")
+    for panel, name in zip(panels, SCALES, strict=True):
+        found = json.loads((folder / f"{name}.json").read_text())
+        longest: dict[int, list[float]] = {}
+        for row in found:
+            solved = [step["delay"] for step in row["walk"] if step["accuracy"] > SOLVED]
+            longest.setdefault(row["depth"], []).append(max(solved, default=0))
+        for depth, values in longest.items():
+            panel.bar(depth, sorted(values)[len(values) // 2], width=0.5, color="#4477aa", alpha=0.6)
+            panel.plot([depth + 0.08 * k - 0.08 for k in range(len(values))], values, "o", color="#222222")
+        budget = SCALES[name][3]
+        panel.set(title=f"{name}, {budget:,} parameters", xlabel="depth", xticks=sorted(longest))
+        panel.set_ylabel(f"longest {SCALES[name][1]} solved")
+        (results / f"depth-{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+    figure.savefig(results / "depth-memory.svg")
+
+
+if __name__ == "__main__":
+    what, out = sys.argv[1], Path(sys.argv[2])
+    if what == "draw":
+        draw(out, Path(sys.argv[3]))
+    else:
+        rows = []
+        for seed in range(3):
+            for depth in (1, 2, 3):
+                rows.append({"depth": depth, "seed": seed, "walk": solve(what, out, depth, seed)})
+                (out / f"{what}.json").write_text(json.dumps(rows, indent=1) + "\n")

@@ -1,0 +1,112 @@
+"""``engram bench linear``: linear recurrences over long sequences, beside the loop over their steps.
+
+No peer runs: of the packages of state space models, those that can be installed beside the torch of engram have no
+torch layer.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engram.bench._contestants import training_step
+from engram.bench._measure import geomean, interleaved, machine, spread
+from engram.nn import S4, S4D, LinearRNN, Recurrent
+
+LENGTHS = (1024, 4096, 16384)
+QUICK = (256, 1024)
+BATCH, HIDDEN, STATE = 2, 32, 64
+
+PAIRS = (
+    ("S4D", "S4D, step loop"),
+    ("S4D", "S4"),
+    ("LinearRNN", "LinearRNN, step loop"),
+    ("LinearRNN, blocks", "LinearRNN, step loop"),
+    ("LinearRNN", "LinearRNN, blocks"),
+)
+TARGETS: dict[str, tuple[float | None, float | None]] = {
+    "S4D/S4D, step loop": (1.0, 1.0),
+    "LinearRNN/LinearRNN, step loop": (1.0, 1.0),
+}
+"""At most: the geometric mean, the worst length."""
+
+COLORS = {"S4D": "#0b5fa5", "S4": "#5aa0d8", "LinearRNN": "#b04a3a"}
+STYLES = {"": "-", "step loop": ":", "blocks": "--"}
+
+
+def contestants(steps: int) -> dict[str, Callable[[], None]]:
+    """Forward and backward of one layer of H features, ``(T, B, H)`` to ``(T, B, H)``."""
+    input, gradient = torch.randn(steps, BATCH, HIDDEN), torch.randn(steps, BATCH, HIDDEN)
+
+    def step(layer: Recurrent, kernel: str = "auto") -> Callable[[], None]:
+        return training_step(layer, input, gradient, kernel)
+
+    return {
+        "S4D": step(S4D(HIDDEN, HIDDEN, state_size=STATE)),
+        "S4D, step loop": step(S4D(HIDDEN, HIDDEN, state_size=STATE), "reference"),
+        "S4": step(S4(HIDDEN, HIDDEN, state_size=STATE)),
+        "LinearRNN": step(LinearRNN(HIDDEN, HIDDEN)),
+        "LinearRNN, blocks": step(LinearRNN(HIDDEN, HIDDEN), "eager"),
+        "LinearRNN, step loop": step(LinearRNN(HIDDEN, HIDDEN), "reference"),
+    }
+
+
+def bench_linear(quick: bool = False, repeats: int = 7, tell: Callable[[str], None] = print) -> dict[str, Any]:
+    """Race all contestants on one thread; returns ``summary`` (ratios), ``rows`` (milliseconds) and ``machine``.
+
+    ``tell`` is given a line a length, as it is done.
+    """
+    before = torch.get_num_threads()
+    rows: list[dict[str, Any]] = []
+    try:
+        torch.set_num_threads(1)
+        for steps in QUICK if quick else LENGTHS:
+            times = {name: spread(seconds) for name, seconds in interleaved(contestants(steps), repeats).items()}
+            sizes = {"T": steps, "B": BATCH, "H": HIDDEN, "N": STATE}
+            rows += [{**sizes, "contestant": name, **found} for name, found in times.items()]
+            cost = ", ".join(f"{name} {1e3 * found['median_ms'] / steps:.1f}" for name, found in times.items())
+            tell(f"T={steps}, microseconds a step: {cost}")
+    finally:
+        torch.set_num_threads(before)
+    return {"summary": _summary(rows), "rows": rows, "machine": machine()}
+
+
+def _costs(rows: list[dict[str, Any]]) -> dict[str, dict[int, float]]:
+    """Microseconds a step, by contestant and length."""
+    costs: dict[str, dict[int, float]] = {}
+    for row in rows:
+        costs.setdefault(row["contestant"], {})[row["T"]] = 1e3 * row["median_ms"] / row["T"]
+    return costs
+
+
+def _summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """The ratio of each pair over all lengths, and of the cost a step at the longest to that at the shortest."""
+    costs, summary = _costs(rows), {}
+    for ours, theirs in PAIRS:
+        ratios = [cost / costs[theirs][steps] for steps, cost in costs[ours].items()]
+        summary[f"{ours}/{theirs}"] = {"geomean": geomean(ratios), "worst": max(ratios)}
+    for name, cost in costs.items():
+        growth = cost[max(cost)] / cost[min(cost)]
+        summary[f"time a step of {name}, T={max(cost)}/T={min(cost)}"] = {"geomean": growth, "worst": growth}
+    return summary
+
+
+def draw_linear(result: dict[str, Any], path: Path) -> None:
+    """Cost a step against the length of the sequence, one line a contestant."""
+    from matplotlib.figure import Figure  # slow to import, and only needed here
+
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
+    axis = figure.subplots()
+    for contestant, cost in _costs(result["rows"]).items():
+        name, _, kind = contestant.partition(", ")
+        axis.plot(list(cost), list(cost.values()), STYLES[kind], color=COLORS[name], marker="o", label=contestant)
+    lengths = sorted({row["T"] for row in result["rows"]})
+    axis.set(xscale="log", yscale="log", xlabel="steps T", ylabel="microseconds a step")
+    axis.set_xticks(lengths, [str(steps) for steps in lengths])
+    axis.minorticks_off()
+    axis.set_title(f"Forward and backward of one layer, B={BATCH}, H={HIDDEN}, N={STATE}", loc="left", fontsize=10)
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(fontsize=8, frameon=False, loc="outside right upper")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)

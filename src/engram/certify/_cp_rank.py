@@ -1,0 +1,135 @@
+"""What the rank of a factored network of second order can do (spec/depth.md 5.3)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from flint import nmod_mat
+
+from engram.certify._claim import Claim, Found, many
+from engram.certify._field import Residues, draw, product, times
+from engram.certify._limits import check_work
+from engram.errors import OptionError, check_size
+
+
+class Factors(NamedTuple):
+    """A ``(n, R)``, B ``(m, R)``, C ``(n, R)`` and h_0 ``(n)`` of a layer."""
+
+    a: Residues
+    b: Residues
+    c: Residues
+    start: Residues
+
+
+@dataclass(frozen=True)
+class CPRank(Claim):
+    """CPBIRNNs of rank R + 1 compute what none of rank R does, if R < n (Theorem 4).
+
+    h_t = C ((A^T h_{t-1}) * (B^T x_t)), so all states of the last layer lie in the image of C: they span a space of
+    dimension R at most, for all weights. A network of rank R + 1 <= n is found whose states span R + 1 dimensions.
+    The printed argument takes the first step alone: x_1 -> h_1 has rank R at most, but d at most as well, so it needs
+    R < d; first_step shows where it no longer tells the two apart.
+    """
+
+    hidden: int
+    """n, the units of a layer."""
+    inputs: int
+    """d, the size of the input."""
+    rank: int
+    """R, below n."""
+    depth: int = 1
+    """L, the layers."""
+
+    name: ClassVar[str] = "cp-rank"
+    words: ClassVar[str] = "Theorem 4: for R < n, states of a CPBIRNN span at most R dimensions; of rank R+1, one more"
+    example: ClassVar[dict[str, int]] = {"hidden": 5, "inputs": 2, "rank": 3}
+    witnesses: ClassVar[tuple[str, ...]] = ("random", "construction")
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "inputs", "rank", "depth"):
+            check_size(name, getattr(self, name))
+        if self.rank >= self.hidden:
+            raise OptionError(f"Theorem 4 needs a rank below hidden, {self.hidden}; got rank {self.rank}")
+
+    def find(self, witness: str, prime: int, seed: int) -> Found:
+        check_work(words=40 * float(self.depth) * self.hidden**2 * self.rank, kept=float(self.hidden) ** 2)
+        ranks = [self.rank, self.rank + 1]
+        return {
+            "ranks": ranks,
+            "span": [span(self._layers(rank, witness, prime, seed), 2 * self.hidden, prime, seed) for rank in ranks],
+            "first_step": [first_step_rank(self._layers(rank, "random", prime, seed), prime) for rank in ranks],
+        }
+
+    def _layers(self, rank: int, witness: str, prime: int, seed: int) -> list[Factors]:
+        widths = [self.inputs] + [self.hidden] * (self.depth - 1)
+        if witness == "construction":
+            return [running_product(self.hidden, width, rank) for width in widths[:-1]] + [
+                cyclic(self.hidden, widths[-1], rank)
+            ]
+        return [
+            Factors(
+                draw(prime, seed, 4 * k + 1, self.hidden, rank),
+                draw(prime, seed, 4 * k + 2, width, rank),
+                draw(prime, seed, 4 * k + 3, self.hidden, rank),
+                draw(prime, seed, 4 * k + 4, self.hidden),
+            )
+            for k, width in enumerate(widths)
+        ]
+
+    def holds(self, found: Found) -> bool:
+        return bool(found["span"] == found["ranks"])
+
+    def statement(self, found: Found) -> str:
+        (less, more), told = found["span"], found["first_step"]
+        return (
+            f"The states of a CPBIRNN of {many(self.depth, 'layer')} of {self.hidden} units span "
+            f"{many(less, 'dimension')} at rank {self.rank}, never more than {self.rank}, and {more} at rank "
+            f"{self.rank + 1}. The first step alone, from {many(self.inputs, 'input')}, has rank {told[0]} and "
+            f"{told[1]}: the printed argument {'holds here' if told[1] > told[0] else 'does not tell them apart'}."
+        )
+
+    def more(self) -> dict[str, Any]:
+        return {"printed_argument": self.rank < self.inputs}
+
+
+def running_product(hidden: int, width: int, rank: int) -> Factors:
+    """The first unit is the product of all first inputs so far; the others are 0."""
+    a, b, c = (np.zeros((size, rank), dtype=np.uint64) for size in (hidden, width, hidden))
+    a[0, 0] = b[0, 0] = c[0, 0] = 1
+    return Factors(a, b, c, np.eye(1, hidden, dtype=np.uint64)[0])
+
+
+def cyclic(hidden: int, width: int, rank: int) -> Factors:
+    """Each step moves a one to the next of R units, times the first input."""
+    a = np.eye(hidden, rank, dtype=np.uint64)
+    b = np.zeros((width, rank), dtype=np.uint64)
+    b[0] = 1
+    c = np.zeros((hidden, rank), dtype=np.uint64)
+    c[(np.arange(rank) + 1) % rank, np.arange(rank)] = 1
+    return Factors(a, b, c, np.eye(1, hidden, dtype=np.uint64)[0])
+
+
+def span(layers: list[Factors], steps: int, prime: int, seed: int) -> int:
+    """The dimension of the space of the last layer's states, over random inputs."""
+    inputs = draw(prime, seed, 0, steps, len(layers[0].b), 1)  # columns
+    states = [layer.start[:, None] for layer in layers]
+    seen = []
+    for below in inputs:
+        for number, layer in enumerate(layers):
+            mixed = times(product(layer.a.T, states[number], prime), product(layer.b.T, below, prime), prime)
+            states[number] = below = product(layer.c, mixed, prime)
+        seen.append(below[:, 0])
+    return _rank(np.array(seen), prime)
+
+
+def first_step_rank(layers: list[Factors], prime: int) -> int:
+    """Of the matrix of x_1 -> h_1, the product of all C diag(A^T h_0) B^T."""
+    matrix = np.eye(len(layers[0].b), dtype=np.uint64)
+    for layer in layers:
+        scale = product(layer.a.T, layer.start[:, None], prime)
+        matrix = product(layer.c, times(scale, product(layer.b.T, matrix, prime), prime), prime)
+    return _rank(matrix, prime)
+
+
+def _rank(matrix: Residues, prime: int) -> int:
+    return int(nmod_mat([[int(entry) for entry in row] for row in matrix], prime).rank())

@@ -1,0 +1,77 @@
+"""Where depth of second order does not contain less depth: the inclusion that fails as printed (spec/depth.md 5)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from engram.certify._claim import Claim, Found, many
+from engram.certify._limits import check_work
+from engram.certify._network import Exact, bilinear, residues
+from engram.errors import check_size
+
+SCALE = 5
+"""c, by which the first input is multiplied."""
+
+
+@dataclass(frozen=True)
+class Homogeneous(Claim):
+    """Without residual connections no BIRNN of L layers, unless it is 0 at step 2, is a BIRNN of L + 1 layers.
+
+    Printed is the reverse (Theorem 3 and, with a rank, Corollary 1: every BIRNN of depth L is one of depth L + 1). But
+    h^L_2 is homogeneous in x_1, of degree exactly L: with c x_1 in place of x_1 it is c^L times as large, at every
+    depth and for all weights; a function of both depths would have c^L f = c^{L+1} f. The inclusion holds for 2RNNs,
+    and for BIRNNs with residual connections.
+    """
+
+    depth: int
+    """L, the layers."""
+    hidden: int = 2
+    """n, the units of a layer."""
+    inputs: int = 2
+    """d, the size of the input."""
+    rank: int = 0
+    """R, of the factored tensors of a CPBIRNN; 0 for full tensors."""
+
+    name: ClassVar[str] = "homogeneous"
+    words: ClassVar[str] = "Theorem 3 as printed fails: without residuals no BIRNN of L layers is one of L + 1"
+    example: ClassVar[dict[str, int]] = {"depth": 2}
+
+    def __post_init__(self) -> None:
+        for name in ("depth", "hidden", "inputs"):
+            check_size(name, getattr(self, name))
+        check_size("rank", self.rank, least=0)
+
+    def find(self, witness: str, prime: int, seed: int) -> Found:
+        size = float(self.depth) * self.hidden**2 * self.inputs
+        check_work(objects=4 * size * max(1, self.rank), kept=size)
+        return {"scale": SCALE, "powers": [self._power(depth, prime, seed) for depth in (self.depth, self.depth + 1)]}
+
+    def _power(self, depth: int, prime: int, seed: int) -> int | None:
+        """The k with h_2(c x_1, x_2) = c^k h_2(x_1, x_2), at random weights; None if there is none up to L + 1."""
+        widths = [self.inputs] + [self.hidden] * (depth - 1)
+        tensors = [self._tensor(width, prime, seed, 3 * k + 10) for k, width in enumerate(widths)]
+        network = bilinear(tensors, [residues(prime, seed, 10_000 + k, self.hidden) for k in range(depth)])
+        first, second = residues(prime, seed, 1, 2, self.inputs)
+        plain, scaled = (network.run([x, second])[-1][-1] for x in (first, SCALE * first))
+        return next((k for k in range(depth + 2) if plain.any() and all(scaled == SCALE**k * plain)), None)
+
+    def _tensor(self, width: int, prime: int, seed: int, purpose: int) -> Exact:
+        if not self.rank:
+            return residues(prime, seed, purpose, self.hidden, width, self.hidden)
+        sizes = (self.hidden, width, self.hidden)
+        factors = [residues(prime, seed, purpose + mode, size, self.rank) for mode, size in enumerate(sizes)]
+        return np.einsum("ir,jr,kr->ijk", *factors)
+
+    def holds(self, found: Found) -> bool:
+        return bool(found["powers"] == [self.depth, self.depth + 1])
+
+    def statement(self, found: Found) -> str:
+        kind = f"CPBIRNN of rank {self.rank}" if self.rank else "BIRNN"
+        kind += f" with {many(self.hidden, 'unit')} a layer and {many(self.inputs, 'input')}"
+        return (
+            f"With {found['scale']} x_1 in place of x_1 the second state of a {kind} is {found['scale']}^"
+            f"{found['powers'][0]} times as large at depth {self.depth}, {found['scale']}^{found['powers'][1]} times "
+            f"at depth {self.depth + 1}: without residual connections, only functions that are 0 there have both "
+            f"depths."
+        )

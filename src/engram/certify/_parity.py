@@ -1,0 +1,74 @@
+"""Parity by one layer with its activation in depth alone: why Theorem 5 is not about every non-linearity.
+
+spec/depth.md 6: the paper says that no network with activation in depth alone, of fixed depth and width and with
+arbitrarily complex activations, computes what a 2RNN does, and names parity. These two networks compute parity.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from engram.errors import check_size
+from engram.nn import DepthRNN, LinearRNN
+
+
+def bent(u: Tensor) -> Tensor:
+    """phi(u) = cos(pi u) + 4 u: it rises everywhere (phi' >= 4 - pi > 0), so it is a homeomorphism of the line."""
+    return torch.cos(math.pi * u) + 4 * u
+
+
+class DepthOnlyParity(nn.Module):
+    """y_t = x_1 * ... * x_t of inputs +1 and -1, for sequences of any length, by one layer of two units a channel.
+
+    The state is linear: h_1 = the number of -1 so far, h_2 = 2 h_1 (V = I, U = (-1/2, -1), b = (1/2, 1)). Then
+    phi(h_1) - phi(h_2)/2 + 1/2 = cos(pi h_1) = the parity, since cos(pi h_2) = 1 and the linear parts cancel.
+
+    Inputs: ``(T, B, channels)``. Outputs: the same shape.
+
+    Example::
+
+        >>> network = DepthOnlyParity()
+        >>> network(torch.tensor([[1.0], [-1.0], [-1.0], [-1.0]], dtype=torch.float64)).round().flatten().tolist()
+        [1.0, -1.0, 1.0, -1.0]
+    """
+
+    @torch.no_grad()
+    def __init__(self, channels: int = 1) -> None:
+        super().__init__()
+        self.layer = LinearRNN(channels, 2 * channels, dtype=torch.float64)
+        self.readout = nn.Linear(2 * channels, channels, dtype=torch.float64)
+        cell, eye = self.layer.cells[0], torch.eye(channels, dtype=torch.float64)
+        cell.weight_hh.copy_(torch.eye(2 * channels))
+        cell.weight_ih.copy_(torch.cat([-eye / 2, -eye]))
+        cell.bias.copy_(torch.cat([torch.full((channels,), 0.5), torch.ones(channels)]))
+        self.readout.weight.copy_(torch.cat([eye, -eye / 2], 1))
+        self.readout.bias.fill_(0.5)
+
+    def forward(self, input: Tensor) -> Tensor:
+        result: Tensor = self.readout(bent(self.layer(input)[0]))
+        return result
+
+
+@torch.no_grad()
+def tanh_parity(steps: int, channels: int = 1) -> tuple[DepthRNN, nn.Linear]:
+    """Parity for at most T steps by one layer of T units a channel with tanh in depth, and a readout.
+
+    Unit i turns from -1 to 1 when the i-th -1 has come: h_i = 40 (count - i + 1/2), V = I from a start of
+    -40 (i - 1/2). y = 1 + sum_i (-1)^i (tanh(h_i) + 1): exact in double precision, where tanh(20) is 1.
+    """
+    check_size("steps", steps)
+    check_size("channels", channels)
+    layer = DepthRNN(channels, steps * channels, initial_state="trained", dtype=torch.float64)
+    readout = nn.Linear(steps * channels, channels, dtype=torch.float64)
+    cell = layer.cells[0]
+    eye = torch.eye(channels, dtype=torch.float64)
+    turns = torch.arange(1, steps + 1, dtype=torch.float64) - 0.5
+    signs = torch.tensor([(-1.0) ** i for i in range(1, steps + 1)], dtype=torch.float64)
+    cell.weight_hh.copy_(torch.eye(steps * channels))
+    cell.weight_ih.copy_(-20 * eye.repeat_interleave(steps, 0))
+    cell.bias.fill_(20)
+    cell.start.copy_(-40 * turns.repeat(channels)[None])
+    readout.weight.copy_(torch.kron(eye, signs[None]))
+    readout.bias.fill_(1 + signs.sum())
+    return layer, readout

@@ -1,0 +1,65 @@
+"""``engram certify atlas``."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from engram.certify import PRIME, Range, atlas
+from engram.cli._console import plain
+from engram.errors import check_size
+from engram.report import atlas_page, atlas_summary, draw_atlas
+
+
+@dataclass(frozen=True)
+class Atlas(Range):
+    """Certify every rank claim at every size up to a limit: one table, one picture, and where what is printed fails.
+
+    Sizes that are done are not done again: stopped by Ctrl-C, the same command goes on.
+
+    Examples:
+        engram certify atlas --max-side 256
+        engram certify atlas --max-side 1024 --output atlas --jobs 2
+    """
+
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("atlas")
+    """The folder for certificates.jsonl, atlas.json, atlas.md and atlas.svg."""
+    jobs: int | None = None
+    """Processes; as many as cores unless given."""
+    seed: int = 0
+    """Of the weights."""
+    prime: int = PRIME
+    """p, of the field."""
+    json: bool = False
+    """Print the table as one JSON object."""
+
+    def run(self) -> None:
+        if self.jobs is not None:
+            check_size("--jobs", self.jobs)
+        console = plain(stderr=True)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+            bar = progress.add_task("matrices", total=None)
+            found = atlas(
+                Range(self.max_side, self.max_modes, self.max_channels, self.max_depth),
+                self.output,
+                seed=self.seed,
+                prime=self.prime,
+                jobs=self.jobs,
+                tell=lambda done, all: progress.update(bar, completed=done, total=all),
+            )
+        (self.output / "atlas.json").write_text(json.dumps(found, separators=(",", ":")) + "\n")
+        (self.output / "atlas.md").write_text(atlas_page(found))
+        draw_atlas(found, self.output / "atlas.svg")
+        print(json.dumps(found) if self.json else atlas_summary(found))
+        console.print(f"table: {self.output / 'atlas.md'}, {self.output / 'atlas.json'}")
+        console.print(f"figure: {self.output / 'atlas.svg'}")

@@ -1,0 +1,53 @@
+"""``engram size``."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from engram.certify import sizings
+from engram.cli._console import plain
+from engram.errors import check_size
+from engram.report._size import draw_sizes
+
+
+@dataclass(frozen=True)
+class Size:
+    """Which depth and width copy with a lag at the fewest parameters? For linear RNNs, exact (n = d + ceil(p d / L)).
+
+    Examples:
+        engram size --lag 200
+        engram size --lag 8 --channels 5 --max-depth 8 -o size.svg
+    """
+
+    lag: int
+    """p, the steps between an input and its copy."""
+    channels: int = 1
+    """d, the inputs, all of them copied."""
+    max_depth: int | None = None
+    """L, the most layers; as many as there is a use for unless given."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Where a picture goes (.svg or .png)."""
+    json: bool = False
+    """Print one JSON object."""
+
+    def run(self) -> None:
+        rows = sizings(check_size("--lag", self.lag), check_size("--channels", self.channels), self.max_depth)
+        title = f"linear RNNs that copy with a lag of {self.lag}, channels: {self.channels}"
+        if self.json:
+            print(json.dumps({"lag": self.lag, "channels": self.channels, "sizes": [asdict(row) for row in rows]}))
+        else:
+            table = Table(title=title)
+            for column in ("depth", "width", "parameters", "units", ""):
+                table.add_column(column, justify="right")
+            for row in rows:
+                numbers = (row.depth, row.hidden, row.parameters, row.units)
+                table.add_row(*(f"{number:,}" for number in numbers), "fewest" if row.fewest else "")
+            Console().print(table)
+        if self.output is not None:
+            draw_sizes(rows, self.output, title)
+            plain(stderr=True).print(f"figure: {self.output}")

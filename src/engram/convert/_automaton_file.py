@@ -1,0 +1,162 @@
+"""Files of automata: the models of the PAutomaC competition, JSON, and the tensors of their networks."""
+
+import gzip
+import json
+import re
+import zlib
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from engram.errors import DataError, OptionError
+
+Array = npt.NDArray[Any]
+Weights = tuple[Array, Array, Array]
+KIND = "weighted-automaton"
+INDICES = {"I": 1, "F": 1, "S": 2, "T": 3}
+"""The sections of a model file, and how many indices their entries have."""
+HEADING = re.compile(r"([A-Z]):\s*(?:\([\w, ]*\))?")
+ENTRY = re.compile(r"\(\s*(\d{1,6}(?:\s*,\s*\d{1,6})*)\s*\)\s*(\S+)")
+DECIMAL = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?")
+RATIO = re.compile(r"-?\d+(?:/0*[1-9]\d*)?")
+
+TENSORS = ("layer.cells.0.start", "layer.cells.0.tensor", "readout.weight")
+"""Of the network of an automaton: initial (1, n), transitions (n, symbols, n) and final (C, n)."""
+
+Sections = dict[str, dict[tuple[int, ...], Fraction]]
+
+
+def read_weights(path: Path) -> Weights:
+    """Initial, transitions and final weights of a file, exact where it holds decimals or ratios."""
+    if path.suffix == ".safetensors":
+        return _from_tensors(path)
+    try:
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+    except FileNotFoundError:
+        raise DataError(f"{path} is not there") from None
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as text ({error})") from None
+    try:
+        return _from_json(text) if text.lstrip().startswith("{") else from_pautomac(text)
+    except DataError as error:
+        raise DataError(f"{path}, {error}") from None
+
+
+def from_pautomac(text: str) -> Weights:
+    """A PAutomaC model: probabilities of initial states I, of stopping F, of symbols S and of moves T.
+
+    P(s_1 ... s_n) = I A(s_1) ... A(s_n) F with A(a)[q, r] = (1 - F[q]) S[q, a] T[q, a, r], in exact decimals.
+
+    >>> initial, transitions, final = from_pautomac("I:\\n(0) 1\\nF:\\n(0) 0.5\\nS:\\n(0,0) 1\\nT:\\n(0,0,0) 1")
+    >>> transitions.tolist()
+    [[[Fraction(1, 2)]]]
+    """
+    sections = _sections(text)
+    states = 1 + max(
+        state for name in "IFST" for key in sections[name] for state in (key[0], key[-1] if name == "T" else 0)
+    )
+    symbols = 1 + max((key[1] for name in "ST" for key in sections[name]), default=0)
+    initial, final = (np.full(states, Fraction(0), dtype=object) for _ in range(2))
+    transitions = np.full((symbols, states, states), Fraction(0), dtype=object)
+    for (state,), chance in sections["I"].items():
+        initial[state] = chance
+    for (state,), chance in sections["F"].items():
+        final[state] = chance
+    for (state, symbol, new), chance in sections["T"].items():
+        transitions[symbol, state, new] = (1 - final[state]) * sections["S"].get((state, symbol), Fraction(0)) * chance
+    return initial, transitions, final
+
+
+def _sections(text: str) -> Sections:
+    """The entries of a model file by section. Faults are told with their line."""
+    sections: Sections = {}
+    name = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        if heading := HEADING.fullmatch(line.strip()):
+            name = heading[1]
+            if name not in INDICES or name in sections:
+                known = "once each I:, F:, S: and T:"
+                raise DataError(f"line {number}: the sections of a PAutomaC model are {known}; got {line.strip()!r}")
+            sections[name] = {}
+            continue
+        if not name:
+            raise DataError(
+                f"line {number}: a PAutomaC model begins with a section such as I:, got {line.strip()!r:.60}"
+            )
+        _add(sections[name], name, number, line.strip())
+    if missing := [name for name in INDICES if not sections.get(name)]:
+        raise DataError(f"line {len(text.splitlines())}: the file ends without entries of {', '.join(missing)}")
+    return sections
+
+
+def _add(entries: dict[tuple[int, ...], Fraction], name: str, number: int, line: str) -> None:
+    entry = ENTRY.fullmatch(line)
+    key = tuple(map(int, entry[1].split(","))) if entry else ()
+    if entry is None or len(key) != INDICES[name]:
+        form = "(" + ",".join(["state", "symbol", "state"][: INDICES[name]]) + ") probability"
+        raise DataError(f"line {number}: an entry of {name} is {form}, got {line!r:.60}")
+    if not DECIMAL.fullmatch(entry[2]) or not 0 <= (chance := Fraction(entry[2])) <= 1:
+        raise DataError(f"line {number}: a probability is a decimal number from 0 to 1, got {entry[2]!r:.60}")
+    if key in entries:
+        raise DataError(f"line {number}: the entry ({entry[1]}) of {name} is there a second time")
+    entries[key] = chance
+
+
+def write_weights(path: Path, initial: Array, transitions: Array, final: Array) -> None:
+    """JSON: numbers, or texts such as "1/3" where the weights are rational; or the tensors of the network."""
+    if path.suffix == ".safetensors":
+        parts = initial[None], transitions.transpose(1, 0, 2), final.reshape(len(initial), -1).T
+        plain = {name: np.ascontiguousarray(part, np.float64) for name, part in zip(TENSORS, parts, strict=True)}
+        path.write_bytes(safetensors.numpy.save(plain, {"kind": KIND}))
+        return
+    if path.suffix != ".json":
+        raise OptionError(f"an automaton is written to .json, its network to .safetensors; got {path}")
+    exact = initial.dtype == object
+    named = {"initial": initial, "transitions": transitions, "final": final}
+    content: dict[str, Any] = {"kind": KIND, "states": len(initial), "symbols": len(transitions)}
+    content |= {
+        name: (np.vectorize(str, otypes=[object])(part) if exact else part).tolist() for name, part in named.items()
+    }
+    path.write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+def _from_tensors(path: Path) -> Weights:
+    try:
+        tensors = safetensors.numpy.load(path.read_bytes())
+        start, moves, final = (tensors[name].astype(np.float64) for name in TENSORS)
+        return start[0], moves.transpose(1, 0, 2), final[0] if len(final) == 1 else final.T
+    except (OSError, SafetensorError, LookupError, ValueError) as error:
+        raise DataError(f"{path} is not the network of an automaton ({error}): it has {', '.join(TENSORS)}") from None
+
+
+def _from_json(text: str) -> Weights:
+    try:
+        content = json.loads(text)
+        if content.get("kind") != KIND:
+            raise ValueError(f'a JSON file of an automaton says "kind": "{KIND}"')
+        initial, transitions, final = (_array(content[name]) for name in ("initial", "transitions", "final"))
+    except json.JSONDecodeError as error:
+        raise DataError(f"line {error.lineno}: {error.msg}") from None
+    except KeyError as error:
+        raise DataError(f"line 1: it has no {error}") from None
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DataError(f"line 1: {error}") from None
+    return initial, transitions, final
+
+
+def _array(nested: Any) -> Array:
+    """Lists of numbers as float64, lists of texts as ratios."""
+    array = np.array(nested)
+    if array.dtype.kind in "fiu":
+        return array.astype(np.float64)
+    if array.dtype.kind != "U" or not all(RATIO.fullmatch(text) for text in array.flat):
+        raise ValueError('weights are all numbers or all texts such as "1/3", in lists of equal length')
+    return np.vectorize(Fraction, otypes=[object])(array)

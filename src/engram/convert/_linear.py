@@ -1,0 +1,132 @@
+"""Depth of linear networks, taken away and added (spec/depth.md 4.1, 4.5)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from engram.errors import DTypeError, OptionError
+from engram.nn import RNN, LinearRNN
+
+Array = npt.NDArray[Any]
+
+
+def flat_weights(layers: Sequence[tuple[Array, Array, Array]]) -> tuple[Array, Array, Array]:
+    """U ``(nL, d)``, V ``(nL, nL)`` and b ``(nL)`` of the one layer that does what L linear layers do (Theorem 6).
+
+    ``layers`` holds U^l, V^l, b^l of h^l_t = U^l h^{l-1}_t + V^l h^l_{t-1} + b^l. Written out, h^l_t is a sum over the
+    input, all old states and 1; its row of coefficients is U^l times the row of the layer below, plus V^l and b^l in
+    their places. Works for any numbers that numpy multiplies: floats, or Python's integers (dtype object).
+    """
+    (units, inputs), depth = layers[0][0].shape, len(layers)
+    row = np.eye(inputs, inputs + units * depth + 1, dtype=layers[0][0].dtype)
+    rows = []
+    for number, (into, hidden, bias) in enumerate(layers):
+        row = into @ row
+        first = inputs + number * units
+        row[:, first : first + units] += hidden
+        row[:, -1] += bias
+        rows.append(row)
+    whole = np.vstack(rows)
+    return whole[:, :inputs], whole[:, inputs:-1], whole[:, -1]
+
+
+@torch.no_grad()
+def flatten(layer: RNN) -> RNN:
+    """One layer of n L units whose state is the states of all L layers of a linear RNN, first layer first.
+
+    ``flatten(layer)(x)[0][..., -n:]`` equals ``layer(x)[0]`` on every input; a state given to the one layer is that
+    of the deep one, ``(L, B, n)``, side by side: ``(1, B, n L)``. Dropout between the layers is left out.
+
+    Args:
+        layer: an :class:`engram.nn.LinearRNN`, or an RNN with activation "identity", of any depth, under any map.
+
+    Example::
+
+        >>> deep = LinearRNN(3, 4, 2)
+        >>> flatten(deep)(torch.zeros(7, 5, 3))[0].shape
+        torch.Size([7, 5, 8])
+    """
+    _check(layer, ("identity",), "flattened: one layer of units that add up computes linear functions")
+    if layer.bidirectional:
+        raise OptionError("a bidirectional layer cannot be flattened: what it computes depends on later inputs")
+    weights = [(_double(cell.weight_ih), _double(cell.weight_hh), _bias(cell)) for cell in layer.cells]
+    flat = _like(layer, layer.hidden_size * layer.num_layers, 1)
+    cell = flat.cells[0]
+    into, hidden, bias = (torch.from_numpy(part) for part in flat_weights(weights))
+    cell.weight_ih.copy_(into)
+    cell.weight_hh.copy_(hidden)
+    if cell.bias is not None:
+        cell.bias.copy_(bias)
+    if cell.start is not None:
+        cell.start.copy_(torch.cat([below.start for below in layer.cells], -1))
+    return flat
+
+
+@torch.no_grad()
+def deepen(layer: RNN) -> RNN:
+    """The same network with one layer more on top, which passes on what it gets: U = I, V = 0, b = 0, h_0 = 0.
+
+    For activations that leave their own values as they are: identity and relu. The layers below keep their weights;
+    matrices under a map are baked in, since V = 0 keeps no promise.
+    """
+    _check(layer, ("identity", "relu"), "deepened: the layer added would squash its input once more")
+    deeper = _like(layer, layer.hidden_size, layer.num_layers + 1, dropout=layer.dropout)
+    for cell, below in zip(deeper.cells, layer.cells, strict=False):
+        cell.weight_ih.copy_(below.weight_ih)
+        cell.weight_hh.copy_(below.weight_hh)
+        for name in ("bias", "start"):
+            if getattr(cell, name) is not None:
+                getattr(cell, name).copy_(getattr(below, name))
+    for direction, cell in enumerate(deeper.cells[len(layer.cells) :]):
+        for weight in cell.parameters():
+            weight.zero_()
+        own = slice(direction * layer.hidden_size, (direction + 1) * layer.hidden_size)
+        cell.weight_ih[:, own].fill_diagonal_(1)
+    return deeper
+
+
+def _check(layer: RNN, activations: tuple[str, ...], what: str) -> None:
+    if not isinstance(layer, RNN):
+        raise DTypeError(f"only an engram.nn.RNN is linear; got {type(layer).__name__}")
+    cell = layer.cells[0]
+    if cell.activation not in activations:
+        raise OptionError(f"activation={cell.activation!r} cannot be {what}; it must be {' or '.join(activations)}")
+    if cell.weight_ih.is_complex() and cell.output_as not in (None, "complex"):
+        raise OptionError(f"output={cell.output_as!r} of complex states is not linear; it must be 'complex'")
+
+
+def _like(layer: RNN, hidden: int, depth: int, **options: Any) -> RNN:
+    """A layer of other sizes that is called in the same way."""
+    cell = layer.cells[0]
+    kind: type[RNN] = LinearRNN
+    if cell.activation != "identity":
+        kind, options = RNN, {**options, "activation": cell.activation, "activation_in": cell.activation_in}
+    return kind(
+        layer.input_size,
+        hidden,
+        depth,
+        output=cell.output_as,
+        bias=cell.bias is not None,
+        initial_state="zero" if cell.start is None else "trained",
+        batch_first=layer.batch_first,
+        bidirectional=layer.bidirectional,
+        return_sequence=layer.return_sequence,
+        checkpoint_every=layer.checkpoint_every,
+        check_finite=layer.check_finite,
+        device=cell.weight_ih.device,
+        dtype=cell.weight_ih.dtype,
+        **options,
+    ).train(layer.training)
+
+
+def _double(weight: Tensor) -> Array:
+    """To be multiplied in double precision and rounded once."""
+    return weight.to(torch.complex128 if weight.is_complex() else torch.float64).cpu().numpy()
+
+
+def _bias(cell: Any) -> Array:
+    return _double(cell.weight_ih.new_zeros(cell.hidden_size) if cell.bias is None else cell.bias)

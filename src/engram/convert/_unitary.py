@@ -1,0 +1,238 @@
+"""Contractive ReLU networks as orthogonal ones (Emami et al. 2019, Theorem 3.1; spec/unitary-equivalence.md 2)."""
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engram.convert._dilation import clipped, dilation, state_bound, unit_slack
+from engram.convert._unitary_check import apart, compare
+from engram.errors import DTypeError, ManifoldError, OptionError, ShapeError, check_size
+from engram.maps import orthogonality_error
+from engram.nn import RNN
+
+MARGIN = 1 + 2**-10  # on the bias, so that rounding does not bring a silent unit to life
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """An orthogonal network that computes what a contractive one did."""
+
+    layer: RNN
+    """The orthogonal network: weight_hh of every cell is orthogonal, and stays so if it is trained further."""
+    selection: Tensor
+    """Which features of its output are those of the network it came from; the others are zero."""
+    report: dict[str, Any]
+    """What was done and measured; plain numbers, for JSON."""
+
+    def __call__(self, input: Tensor, state: Tensor | None = None) -> tuple[Any, Tensor]:
+        """As the network it came from: the selected features, and the state of the orthogonal network."""
+        output, state = self.layer(input, state)
+        if isinstance(output, tuple):
+            return tuple(each[..., self.selection] for each in output), state
+        return output[..., self.selection], state
+
+    @property
+    def bias_bound(self) -> float:
+        """The most negative bias that keeps the added units silent."""
+        return float(min(cell["bias_bound"] for cell in self.report["cells"]))
+
+
+@torch.no_grad()
+def to_orthogonal(
+    layer: RNN | nn.RNN,
+    *,
+    input_bound: float | str = "auto",
+    data: Tensor | None = None,
+    steps: int | None = None,
+    contract: bool = False,
+) -> Conversion:
+    r"""The orthogonal ReLU network of n + k <= 2n units a layer with the same outputs as a contractive one.
+
+    .. math::
+        h_t = \phi(W_u h_{t-1} + (F; 0) x_t + (b; b_2))
+
+    W is the upper left corner of W_u, orthogonal (:func:`dilation`), and k is the rank of I - W^T W. The first n units
+    follow the old network as long as the k new ones are silent, and those are silent because b_2 <= -\|(D_i)_+\| M_h,
+    with D the lower left corner and M_h a bound on the states (:func:`state_bound`). The states of a layer are the
+    inputs of the next one. Layers that need fewer new units than the widest get idle ones, since all layers of a
+    network are of one width. Dropout is left out; a trained initial state is taken along.
+
+    The equality holds for inputs with \|x_t\| <= ``input_bound`` and from the network's own initial state; every real
+    network meets larger inputs one day (Gaussian ones have no bound), so choose with care.
+
+    Args:
+        layer: an :class:`engram.nn.RNN` with activation relu in the recurrence, or ``torch.nn.RNN`` with
+            nonlinearity="relu"; of any depth, in one direction or both, under any map.
+        input_bound: M_x, the largest Euclidean norm of one step of the input; ``"auto"`` takes it from ``data``.
+        data: inputs as the layer takes them; the two networks are compared on them.
+        steps: the longest sequence. Needed only where a matrix has norm 1 and the states may grow without end;
+            else it makes the bound smaller. The length of ``data`` is taken if it is needed and not given.
+        contract: convert the nearest non-expansive network (singular values clipped to 1) where the norm is above 1;
+            that is another network; the report says so, and how far its outputs on ``data`` moved.
+
+    Example::
+
+        >>> rnn = RNN(2, 4, activation="relu", dtype=torch.float64)
+        >>> rnn.weight_hh_l0 = nn.Parameter(rnn.weight_hh_l0.detach() / 2)
+        >>> to_orthogonal(rnn, input_bound=3.0).layer.hidden_size
+        8
+    """
+    before = _prepared(layer)
+    data = None if data is None else _time_first(before, data)
+    bound, limit = _input_bound(before, input_bound, data), None if steps is None else check_size("steps", steps)
+    if data is not None and limit is None and any(_unit(cell) for cell in before.cells):
+        limit = len(data)
+    norms = [float(torch.linalg.matrix_norm(cell.weight_hh.double(), 2)) for cell in before.cells]
+    expansive = [cell for cell in before.cells if _excess(cell) > 0]
+    if expansive and not contract:
+        raise ManifoldError(
+            f"the spectral norm of W_hh must be below 1 (a contractive network); this one has "
+            f"{', '.join(f'{norm:.6g}' for norm in norms)}. contract=True (--contract) takes the nearest such network"
+        )
+    given = copy.deepcopy(before)
+    for cell in expansive:
+        cell.weight_hh.copy_(clipped(cell.weight_hh))
+    matrices = [dilation(cell.weight_hh) for cell in before.cells]
+    after = _wider(layer, before, max(map(len, matrices)))
+    cells, incoming = [], bound
+    for first in range(0, len(matrices), before.directions):
+        outgoing = []
+        for place in range(first, first + before.directions):
+            facts = _fill(after.cells[place], before.cells[place], matrices[place], incoming, limit, first > 0)
+            cells.append({"norm": norms[place], **facts})
+            outgoing.append(facts["state_bound"])
+        incoming = math.hypot(*outgoing)
+    wide, n = after.hidden_size, before.hidden_size
+    selection = torch.cat([torch.arange(n) + wide * d for d in range(before.directions)]).to(after.cells[0].like.device)
+    report = {
+        "states": n,
+        "states_used": max(cell["states_used"] for cell in cells),
+        "input_bound": bound,
+        "steps": limit,
+        "contracted": bool(expansive),
+        "moved_by_contraction": apart(given, before, data) if expansive and data is not None else None,
+        "orthogonality_error": max(cell["orthogonality_error"] for cell in cells),
+        "cells": cells,
+        **compare(before, after, selection, bound, limit, data),
+    }
+    return Conversion(after, selection, report)
+
+
+def _prepared(layer: RNN | nn.RNN) -> RNN:
+    """A plain copy that may be changed, checked."""
+    if type(layer) is nn.RNN:
+        layer = RNN.from_torch(layer)
+    if not isinstance(layer, RNN):
+        raise DTypeError(
+            f"an engram.nn.RNN or torch.nn.RNN with relu can be made orthogonal; got {type(layer).__name__}"
+        )
+    cell = layer.cells[0]
+    if cell.activation != "relu" or cell.activation_in != "recurrence":
+        raise OptionError(
+            "only relu in the recurrence can silence the added units (smooth activations cannot: Theorem 3); "
+            f"this layer has activation={cell.activation!r}, activation_in={cell.activation_in!r}"
+        )
+    if not all(bool(torch.isfinite(weight).all()) for weight in layer.parameters()):
+        raise OptionError("the weights of this layer are not finite: nothing equals it")
+    return layer.fold()
+
+
+def _time_first(layer: RNN, data: Tensor) -> Tensor:
+    """Inputs as this layer takes them, as ``(T, B, D)``."""
+    if data.dim() not in (2, 3) or data.shape[-1] != layer.input_size or not data.numel():
+        form = "(B, T, D)" if layer.batch_first else "(T, B, D)"
+        raise ShapeError(f"data must be inputs {form} with D = {layer.input_size}, got {tuple(data.shape)}")
+    if data.dim() == 2:
+        return data[:, None]
+    return data.transpose(0, 1) if layer.batch_first else data
+
+
+def _input_bound(layer: RNN, given: float | str, data: Tensor | None) -> float:
+    """M_x: as given, checked against the data; or the largest norm found there."""
+    largest = 0.0 if data is None else float(torch.linalg.vector_norm(data.double(), dim=-1).max())
+    if given == "auto":
+        if data is None:
+            raise OptionError("input_bound='auto' takes the bound from data, and none is given: give data or a number")
+        given = largest
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < math.inf:
+        raise OptionError(f"input_bound must be 'auto' or a finite number that is not negative, got {given!r}")
+    if largest > given * MARGIN:
+        raise OptionError(f"input_bound must cover the data, whose largest norm is {largest:.6g}; got {given}")
+    return float(given)
+
+
+def _excess(cell: Any) -> float:
+    """How far the square of the norm is above 1, rounding aside; negative for a contraction."""
+    square = float(torch.linalg.matrix_norm(cell.weight_hh.double(), 2)) ** 2
+    return square - 1 - unit_slack(cell.hidden_size, cell.weight_hh.dtype)
+
+
+def _unit(cell: Any) -> bool:
+    """Whether the norm is 1 (or will be clipped to it), rounding aside."""
+    return _excess(cell) >= -2 * unit_slack(cell.hidden_size, cell.weight_hh.dtype)
+
+
+def _wider(layer: RNN | nn.RNN, like: RNN, width: int) -> RNN:
+    """An orthogonal network of this width that is called as ``layer`` is."""
+    start = like.cells[0].start
+    with torch.random.fork_rng(devices=()):  # its weights are all written over
+        wide = RNN(
+            like.input_size,
+            width,
+            like.num_layers,
+            activation="relu",
+            map="projected",
+            initial_state="zero" if start is None else "trained",
+            batch_first=like.batch_first,
+            bidirectional=like.bidirectional,
+            output_all_layers=like.output_all_layers,
+            return_sequence=like.return_sequence,
+            checkpoint_every=like.checkpoint_every,
+            check_finite=like.check_finite,
+            device=like.cells[0].like.device,
+            dtype=like.cells[0].like.dtype,
+        )
+    return wide.train(layer.training)
+
+
+def _fill(cell: Any, old: Any, matrix: Tensor, incoming: float, steps: int | None, upper: bool) -> dict[str, Any]:
+    """Write the weights of one cell of the orthogonal network; what was done."""
+    n, used, dtype = old.hidden_size, len(matrix), old.like.dtype
+    bias = torch.zeros(n, dtype=torch.float64) if old.bias is None else old.bias.double()
+    start = torch.zeros(n, dtype=torch.float64) if old.start is None else old.start[0].double()
+    norm = 1.0 if _unit(old) else float(torch.linalg.matrix_norm(old.weight_hh.double(), 2))
+    drive = float(torch.linalg.matrix_norm(old.weight_ih.double(), 2)) * incoming + float(bias.norm())
+    bound = state_bound(norm, drive, float(start.norm()), steps)
+    rows = matrix[n:, :n]
+    if len(rows) and not math.isfinite(bound):
+        raise OptionError(
+            "a matrix of norm 1 lets the states grow without end, so no bias silences the added units for ever: "
+            "give steps, the length of the longest sequence"
+        )
+    reach = torch.linalg.vector_norm(rows if bool((start < 0).any()) else rows.clamp(min=0), dim=1)
+    silent = -MARGIN * reach * bound if len(rows) else reach
+    whole = torch.eye(cell.hidden_size, dtype=torch.float64, device=matrix.device)  # idle units keep their zero
+    whole[:used, :used] = matrix
+    cell.weight_hh = whole.to(dtype)
+    for weight in (cell.weight_ih, cell.bias, *(() if cell.start is None else (cell.start,))):
+        weight.zero_()
+    if upper:  # the outputs of the layer below, of which the first n of each direction are the old ones
+        for part, columns in zip(cell.weight_ih[:n].split(cell.hidden_size, 1), old.weight_ih.split(n, 1), strict=True):
+            part[:, :n] = columns
+    else:
+        cell.weight_ih[:n] = old.weight_ih
+    cell.bias[:n], cell.bias[n:used] = bias, silent
+    if cell.start is not None:
+        cell.start[0, :n] = start
+    return {
+        "states": n,
+        "states_used": used,
+        "added": used - n,
+        "state_bound": bound,
+        "bias_bound": float(silent.min()) if len(rows) else 0.0,
+        "orthogonality_error": orthogonality_error(cell.weight_hh.double()),
+    }

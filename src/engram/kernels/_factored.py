@@ -1,0 +1,195 @@
+"""The factored bilinear recurrence: the tensor of a bilinear one is a sum of R products, and is never built.
+
+    h_t = act(z_t),   z_t = W_ih x_t + b + V h_{t-1} + C (g_t p_t),   g_t = B^T x_t,   p_t = A^T h_{t-1}
+
+    dL/dq_t = C^* dL/dz_t  (q_t = g_t p_t),   dL/dg_t = p_t^* dL/dq_t,   dL/dp_t = g_t^* dL/dq_t
+    dL/dh_{t-1} = V^* dL/dz_t + conj(A) dL/dp_t
+    dL/dC = sum_t dL/dz_t q_t^*,   dL/dA = sum_t conj(h_{t-1}) dL/dp_t^T,   dL/dV = sum_t dL/dz_t h_{t-1}^*
+    dL/dB = sum_t conj(x_t) dL/dg_t^T,   dL/dW_ih = sum_t dL/dz_t x_t^*,   dL/dx_t = B^* dL/dg_t + W_ih^* dL/dz_t
+
+[[A,B,C]] x_1 h x_2 x = C ((A^T h) (B^T x)) (spec/depth.md, Eq. 5). A step is two products: V and A^T are one matrix.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engram.kernels._activations import activate
+from engram.kernels._additive import check_activation
+from engram.kernels._chunks import cut, previous_states
+from engram.kernels._eager import backward_steps, forward_steps
+from engram.kernels._operator import operator
+from engram.kernels._reference import scan
+from engram.kernels._steps import check_sizes, previous_rows, split
+from engram.kernels._workspace import affine_, borrow
+
+
+def factored_reference(
+    input: Tensor,
+    factor_x: Tensor,
+    weight_ih: Tensor | None,
+    bias: Tensor | None,
+    weight_hh: Tensor | None,
+    factor_h: Tensor,
+    factor_out: Tensor,
+    start: Tensor,
+    mod_bias: Tensor | None,
+    sizes: Tensor | None,
+    activation: str,
+    reverse: bool,
+) -> tuple[Tensor, Tensor]:
+    """The plain loop. Arguments as in :func:`factored`."""
+    hidden, rank = factor_h.shape
+    gate = input @ factor_x
+    drive = gate.new_zeros(*gate.shape[:-1], hidden) if weight_ih is None else F.linear(input, weight_ih)
+    drive = drive if bias is None else drive + bias
+
+    def step(both: Tensor, state: Tensor) -> Tensor:
+        g, c = both.split([rank, hidden], -1)
+        z = c + (g * (state @ factor_h)) @ factor_out.mT
+        return activate(activation, z if weight_hh is None else z + state @ weight_hh.mT, mod_bias)
+
+    return scan(step, torch.cat([gate, drive], -1), start, sizes, reverse)
+
+
+def _both(weight_hh: Tensor | None, factor_h: Tensor) -> Tensor:
+    """[V; A^T], ``(n + R, n)``, or A^T alone."""
+    return factor_h.t().contiguous() if weight_hh is None else torch.cat([weight_hh, factor_h.t()])
+
+
+def _forward(
+    input: Tensor,
+    factor_x: Tensor,
+    weight_ih: Tensor | None,
+    bias: Tensor | None,
+    weight_hh: Tensor | None,
+    factor_h: Tensor,
+    factor_out: Tensor,
+    start: Tensor,
+    mod_bias: Tensor | None,
+    sizes: Tensor | None,
+    activation: str,
+    reverse: bool,
+) -> tuple[Tensor, Tensor]:
+    if sizes is not None:
+        check_sizes(sizes, len(input))
+    hidden, rank = factor_h.shape
+    states = affine_(input.new_empty(*input.shape[:-1], hidden), input, weight_ih, bias)
+    both_t, out_t = _both(weight_hh, factor_h).t(), factor_out.t()
+    with borrow((*input.shape[:-1], rank), like=states) as gate:
+        gates = split(affine_(gate, input, factor_x.t(), None), sizes)
+
+        def merge(t: int, h: Tensor, before: Tensor) -> None:
+            product = before @ both_t
+            if weight_hh is not None:
+                h += product[:, :hidden]
+            h.addmm_(product[:, -rank:].mul_(gates[t]), out_t)
+
+        return states, forward_steps(states, start, mod_bias, sizes, activation, reverse, merge)
+
+
+def _backward(
+    grad_states: Tensor | None,
+    grad_final: Tensor | None,
+    input: Tensor,
+    factor_x: Tensor,
+    weight_ih: Tensor | None,
+    bias: Tensor | None,
+    weight_hh: Tensor | None,
+    factor_h: Tensor,
+    factor_out: Tensor,
+    start: Tensor,
+    mod_bias: Tensor | None,
+    sizes: Tensor | None,
+    states: Tensor,
+    activation: str,
+    reverse: bool,
+) -> tuple[Tensor, ...]:
+    hidden, rank = factor_h.shape
+    both, out = _both(weight_hh, factor_h).conj().resolve_conj(), factor_out.conj().resolve_conj()
+
+    def zeros(weight: Tensor | None) -> Tensor:
+        return states.new_zeros(0 if weight is None else weight.shape)
+
+    grad_x, grad_ih, grad_hh = zeros(factor_x), zeros(weight_ih), zeros(weight_hh)
+    grad_h, grad_out = zeros(factor_h), zeros(factor_out)
+    grad_input = states.new_empty(input.shape)
+    rows, inputs = states.view(-1, hidden), input.reshape(-1, input.shape[-1])
+    sources = None if sizes is None else previous_rows(sizes, reverse).to(states.device)
+    with borrow(states.shape, states) as dz, borrow((*input.shape[:-1], rank), states) as gate:
+        gates = split(affine_(gate, input, factor_x.t(), None), sizes)
+
+        def pull(t: int, first: int, rows: Tensor, add: Tensor | None, out_rows: Tensor) -> None:
+            through = (rows @ out) * gates[t][first : first + len(rows)].conj()
+            through = through if weight_hh is None else torch.cat([rows, through], 1)
+            if add is None:
+                torch.mm(through, both, out=out_rows)
+            else:
+                torch.addmm(add, through, both, out=out_rows)
+
+        grad_start, dz_sum, grad_mod = backward_steps(
+            grad_states, grad_final, states, mod_bias, sizes, activation, reverse, dz, pull
+        )
+        dz_rows, gate_rows, grad_rows = dz.view(-1, hidden), gate.view(-1, rank), grad_input.view(inputs.shape)
+        for chunk in cut(states, sizes, reverse, backwards=True, width=max(hidden, rank)):
+            for part, previous, _ in previous_states(rows, start, chunk, sources, reverse):
+                where = slice(chunk.begin + part.start, chunk.begin + part.stop)
+                d, g, p, x = dz_rows[where], gate_rows[where], previous @ factor_h, inputs[where].conj()
+                through = d @ out
+                dg = through * p.conj()
+                grad_x.addmm_(x.t(), dg)
+                torch.mm(dg, factor_x.t().conj(), out=grad_rows[where])
+                grad_out.addmm_(d.t(), (g * p).conj())
+                grad_h.addmm_(previous.conj().t(), through * g.conj())
+                if weight_hh is not None:
+                    grad_hh.addmm_(d.t(), previous.conj())
+                if weight_ih is not None:
+                    grad_ih.addmm_(d.t(), x)
+                    grad_rows[where].addmm_(d, weight_ih.conj())
+    grad_bias = zeros(None) if bias is None else dz_sum
+    return grad_input, grad_x, grad_ih, grad_bias, grad_hh, grad_h, grad_out, grad_start, grad_mod
+
+
+_factored = operator(
+    "factored",
+    "Tensor input, Tensor factor_x, Tensor? weight_ih, Tensor? bias, Tensor? weight_hh, Tensor factor_h, "
+    "Tensor factor_out, Tensor start, Tensor? mod_bias",
+    "str activation, bool reverse",
+    factored_reference,
+    _forward,
+    _backward,
+)
+
+
+def factored(
+    input: Tensor,
+    factor_x: Tensor,
+    weight_ih: Tensor | None,
+    bias: Tensor | None,
+    weight_hh: Tensor | None,
+    factor_h: Tensor,
+    factor_out: Tensor,
+    start: Tensor,
+    mod_bias: Tensor | None = None,
+    sizes: Tensor | None = None,
+    activation: str = "identity",
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Run h_t = act(C ((A^T h_{t-1}) (B^T x_t)) + V h_{t-1} + W_ih x_t + b) over a whole sequence.
+
+    Args:
+        input: ``(T, B, D)``; or ``(rows, D)`` with ``sizes``, the data of a PackedSequence.
+        factor_x: B ``(D, R)``.
+        weight_ih: ``(n, D)``, and bias ``(n)``; None for zero.
+        weight_hh: V ``(n, n)``; None for zero.
+        factor_h, factor_out: A and C, ``(n, R)``.
+        start: ``(B, n)``, the state before the first step.
+        mod_bias, sizes, activation, reverse: as in :func:`engram.kernels.additive`.
+
+    Returns:
+        the states ``(T, B, n)`` or ``(rows, n)``, and the last state ``(B, n)``.
+    """
+    check_activation(activation, factor_h, mod_bias)
+    return _factored(
+        input, factor_x, weight_ih, bias, weight_hh, factor_h, factor_out, start, mod_bias, sizes, activation, reverse
+    )

@@ -1,0 +1,118 @@
+"""Layers whose recurrence is linear: the linear RNN, and the RNN that is activated only in depth."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engram.errors import OptionError, check_choice
+from engram.kernels import linear_scan, linear_scan_last
+from engram.nn._rnn import RNN, RNNCell
+
+INITS = ("uniform", "xavier")
+
+
+class LinearCell(RNNCell):
+    """One layer of :class:`LinearRNN` or :class:`DepthRNN`."""
+
+    equation = "h_t = W_hh h_{t-1} + W_ih x_t + b, y_t = act(h_t)"
+
+    def __init__(self, input_size: int, hidden_size: int, *, init: str = "uniform", **options: Any) -> None:
+        super().__init__(input_size, hidden_size, **options)
+        self.init = check_choice("init", init, INITS)
+        if init == "xavier":
+            self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if getattr(self, "init", "uniform") == "xavier":  # the base class draws before this one is set up
+            for name in ("weight_ih", "weight_hh"):
+                if name in self._parameters:  # a matrix under a map is drawn by the map
+                    nn.init.xavier_uniform_(self._parameters[name])  # type: ignore[arg-type]
+            if self.bias is not None:
+                self.bias.zero_()
+
+    def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
+        states, final = linear_scan(input, self.weight_ih, self.bias, self.weight_hh, state, sizes, reverse)
+        return self.output(states), final
+
+    def last(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> Tensor:
+        return linear_scan_last(input, self.weight_ih, self.bias, self.weight_hh, state, sizes, reverse)
+
+
+class LinearRNN(RNN):
+    r"""The linear recurrent layer, affine in its inputs.
+
+    .. math::
+        h_t = W_{hh} h_{t-1} + W_{ih} x_t + b
+
+    Args:
+        init: ``uniform``, all weights and biases in U(-1/sqrt(H), 1/sqrt(H)), the law the source states: a spectral
+            radius of about 0.58; or ``xavier``, the one of its program, matrices Xavier uniform and biases zero: a
+            spectral radius of about 1 (spec/depth.md, section 1).
+        initial_state: ``zero`` or ``trained``.
+        others: as :class:`RNN`.
+
+    On a sequence of at least 1024 steps of few rows and units, where no compiled loop serves it (no C compiler, complex
+    numbers), time is cut into blocks that run side by side; see :func:`engram.kernels.linear_scan`. The compiled loop
+    was faster than blocks at every size measured, so where there is one it runs.
+
+    Source: spec/depth.md, section 1.
+    """
+
+    cell = LinearCell
+    source = "On the Role of Depth in the Expressivity of RNNs (linear RNN)"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        init: str = "uniform",
+        activation: str = "identity",
+        **options: Any,
+    ) -> None:
+        if activation != "identity":
+            raise OptionError(
+                f"LinearRNN has no activation, got activation={activation!r}. Use DepthRNN for one between layers, "
+                "RNN for one in the recurrence"
+            )
+        super().__init__(input_size, hidden_size, num_layers, init=init, **_in_depth(self, options, activation))
+
+
+class DepthRNN(RNN):
+    r"""The RNN with its activation only in depth: a linear recurrence, activated on the way up.
+
+    .. math::
+        h_t = W_{hh} h_{t-1} + W_{ih} x_t + b, \quad y_t = \phi(h_t)
+
+    The state handed on in time is the pre-activation, the raw input is not activated, and the last layer's output is
+    (spec/depth.md, Eq. 2). ``RNN(..., activation_in="depth")`` with the choice of ``init`` of :class:`LinearRNN`.
+    """
+
+    cell = LinearCell
+    source = "On the Role of Depth in the Expressivity of RNNs (activation in depth)"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        init: str = "uniform",
+        activation: str = "tanh",
+        **options: Any,
+    ) -> None:
+        super().__init__(input_size, hidden_size, num_layers, init=init, **_in_depth(self, options, activation))
+
+
+def _in_depth(layer: RNN, options: dict[str, Any], activation: str) -> dict[str, Any]:
+    """The options of a layer whose recurrence is linear, which cannot be another."""
+    if options.get("activation_in", "depth") != "depth":
+        raise OptionError(
+            f"{type(layer).__name__} has a linear recurrence, got activation_in={options['activation_in']!r}. "
+            "Use engram.nn.RNN"
+        )
+    return {**options, "activation": activation, "activation_in": "depth"}

@@ -1,0 +1,231 @@
+"""Multiplicative recurrences: the recurrent arithmetic circuit, and multiplicative integration."""
+
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engram.errors import OptionError, check_choice
+from engram.kernels import ACTIVATIONS, State, activate, check_activation_dtype, multiplicative
+from engram.nn._cell import Cell
+from engram.nn._recurrent import Recurrent
+
+
+class RACState(NamedTuple):
+    """The state h ``(B, R)``, and W_H h: before the first step only the second exists."""
+
+    h: Tensor
+    product: Tensor
+
+
+class RACCell(Cell):
+    """One layer of :class:`RAC`. ``start`` ``(1, R)``, if it is trained, is a = W_H h_0."""
+
+    equation = "h_t = (W_hh h_{t-1}) * (W_ih x_t), W_hh h_0 = 1"
+    State: ClassVar[Any] = RACState
+
+    def __init__(self, input_size: int, hidden_size: int, *, initial_state: str = "ones", **options: Any) -> None:
+        check_choice("initial_state", initial_state, ("ones", "trained"))
+        super().__init__(input_size, hidden_size, **options)
+        if initial_state == "trained":
+            self.start = nn.Parameter(torch.ones_like(self.weight_ih[:, 0])[None])
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """W_hh orthogonal and W_ih in N(0, 1/D): states whose entries are about 1 stay so; a = 1."""
+        super().reset_parameters()
+        if "weight_hh" in self._parameters:
+            nn.init.orthogonal_(self.weight_hh)
+        nn.init.normal_(self.weight_ih, std=self.input_size**-0.5)
+        if self.start is not None:
+            self.start.fill_(1.0)
+
+    def step(self, drive: Tensor, state: Any) -> Any:
+        h = state.product * drive
+        return RACState(h, h @ self.weight_hh.mT)
+
+    def initial_state(self, batch: int) -> RACState:
+        ones = torch.ones_like(self.weight_ih[:, 0])[None] if self.start is None else self.start
+        return RACState(torch.zeros_like(ones).expand(batch, -1), ones.expand(batch, -1))
+
+    def run(self, input: Tensor, state: Any, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Any]:
+        weight = self.weight_hh
+        states, h = multiplicative(
+            input,
+            self.weight_ih,
+            self.bias,
+            None,
+            None,
+            weight,
+            state.product,
+            sizes=sizes,
+            reverse=reverse,
+            product=True,
+        )
+        return states, RACState(h, h @ weight.mT)
+
+
+class ScaledRACState(NamedTuple):
+    """The state over its scale, W_H times that, and the logarithm of the scale (in every column the same)."""
+
+    h: Tensor
+    product: Tensor
+    log_scale: Tensor
+
+
+class ScaledRACCell(RACCell):
+    """A :class:`RACCell` whose state is brought to a root mean square of 1 at each step; the plain loop.
+
+    Input and output carry the logarithm of their scale as one number more, which the first layer's input lacks.
+    """
+
+    State = ScaledRACState
+
+    def drive(self, input: Tensor) -> Tensor:
+        values, scale = input[..., : self.input_size], input[..., self.input_size :]
+        return torch.cat([super().drive(values), scale if scale.shape[-1] else torch.zeros_like(values[..., :1])], -1)
+
+    def step(self, drive: Tensor, state: Any) -> Any:
+        h = state.product * drive[..., :-1]
+        size = h.square().mean(-1, keepdim=True).sqrt()
+        size = torch.where(size > 0, size, 1.0)  # a state that is zero has no scale
+        h = h / size
+        return ScaledRACState(h, h @ self.weight_hh.mT, state.log_scale + drive[..., -1:] + size.log())
+
+    def output(self, state: Any) -> Tensor:
+        return torch.cat([state.h, state.log_scale[..., :1]], -1)
+
+    def initial_state(self, batch: int) -> Any:
+        h, product = super().initial_state(batch)
+        return ScaledRACState(h, product, torch.zeros_like(h))
+
+    def run(self, input: Tensor, state: Any, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Any]:
+        return Cell.run(self, input, state, sizes, reverse)
+
+
+class RAC(Recurrent):
+    r"""The recurrent arithmetic circuit: state and input meet in a product.
+
+    .. math:: h^{t,l} = (W_H^l h^{t-1,l}) \odot (W_I^l h^{t,l-1}), \qquad W_H^l h^{0,l} = a^l
+
+    A layer at time t sees the new state of the layer below. There is no bias and no activation: the output is a
+    polynomial of the inputs, of degree ((T over L)) at depth L, and :mod:`engram.certify` proves how much of the start
+    of a sequence it can tell apart. A shallow one is an equal-core tensor train with the core
+    :math:`G^{k'dk} = W_{I,kd} W_{H,kk'}` (:meth:`core`).
+
+    The state is :class:`RACState`: h, and W_H h. Before the first step it is a, which need not be W_H h for any h.
+    Source: Levine et al. 2017, Ziv 2019; spec/arithmetic-circuits.md 1.
+
+    Args:
+        input_size: M, the numbers that encode an input.
+        hidden_size: R, the channels of a layer.
+        num_layers: L, the depth.
+        initial_state: ``ones``, a = 1; or ``trained``, a parameter.
+        log_scale: keep every state at a root mean square of 1 and the logarithm of its scale beside it, in
+            ``state.log_scale``: a product over thousands of steps neither overflows nor vanishes. The output is then
+            h over its scale, which is the same arg max for a linear read-out. By the plain loop.
+        bias: of W_I x; False in the theory.
+        map: the promise of W_H, as in :class:`RNN`.
+        others: as :class:`Recurrent`.
+    """
+
+    cell = RACCell
+    source = "Levine et al. 2017 (RAC)"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        bias: bool = False,
+        log_scale: bool = False,
+        **options: Any,
+    ) -> None:
+        if log_scale and (options.get("bidirectional") or options.get("dropout")):
+            raise OptionError(
+                "log_scale is one number for a whole state, which two directions and dropout do not leave so: "
+                "use it without bidirectional and dropout"
+            )
+        if log_scale:
+            self.cell = ScaledRACCell  # type: ignore[misc] # of this layer alone
+        self.log_scale = log_scale
+        super().__init__(input_size, hidden_size, num_layers, bias=bias, **options)
+
+    def _layers(self, data: Tensor, starts: list[State], sizes: Tensor | None) -> tuple[list[Tensor], list[State]]:
+        layers, finals = super()._layers(data, starts, sizes)
+        return [layer[..., : self.hidden_size] for layer in layers] if self.log_scale else layers, finals
+
+    def core(self) -> Tensor:
+        """G ``(R, M, R)`` of a shallow circuit as a tensor train: G[k', d, k] = W_I[k, d] W_H[k, k'] (1.4)."""
+        if self.num_layers != 1 or self.bidirectional:
+            raise OptionError(
+                f"only a circuit of one layer is a tensor train (claim 3: nothing clones a vector), got {self}"
+            )
+        cell = self.cells[0]
+        return torch.einsum("kd,kj->jdk", cell.weight_ih, cell.weight_hh)
+
+
+class MIRNNCell(Cell):
+    """One layer of :class:`MIRNN`: beside W and b of every cell, alpha, beta_input and beta_state, each ``(H)``."""
+
+    alpha: Tensor
+    beta_input: Tensor
+    beta_state: Tensor
+    equation = "h_t = act(alpha (W_hh h_{t-1}) (W_ih x_t) + beta_input W_ih x_t + beta_state W_hh h_{t-1} + b)"
+
+    def __init__(self, input_size: int, hidden_size: int, *, activation: str = "tanh", **options: Any) -> None:
+        check_choice("activation", activation, [name for name in ACTIVATIONS if name != "modrelu"])
+        check_activation_dtype(activation, options.get("dtype") or torch.get_default_dtype())
+        super().__init__(input_size, hidden_size, **options)
+        self.activation = activation
+        for name in ("alpha", "beta_input", "beta_state"):
+            setattr(self, name, nn.Parameter(torch.empty_like(self.weight_ih[:, 0])))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """As every cell, with alpha = 1, beta_input = beta_state = 1/2 and b = 0 (Wu et al. 2016)."""
+        super().reset_parameters()
+        if "beta_state" in self._parameters:
+            self.alpha.fill_(1.0)
+            self.beta_input.fill_(0.5)
+            self.beta_state.fill_(0.5)
+        if self.bias is not None:
+            self.bias.zero_()
+
+    def _weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """The gate and what is added are affine maps of the input: their weights and biases."""
+        gate, added = self.alpha[:, None] * self.weight_ih, self.beta_input[:, None] * self.weight_ih
+        return gate, self.beta_state, added, self.bias
+
+    def drive(self, input: Tensor) -> Tensor:
+        """The gate and what is added, side by side."""
+        gate, beta, added, bias = self._weights()
+        return torch.cat([F.linear(input, gate, beta), F.linear(input, added, bias)], -1)
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        gate, added = drive.chunk(2, -1)
+        return activate(self.activation, gate * (state @ self.weight_hh.mT) + added)
+
+    def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
+        return multiplicative(input, *self._weights(), self.weight_hh, state, None, sizes, self.activation, reverse)
+
+
+class MIRNN(Recurrent):
+    r"""Multiplicative integration: state and input meet in a product and in a sum.
+
+    .. math::
+        h_t = \phi(\alpha \odot W h_{t-1} \odot U x_t + \beta_1 \odot U x_t + \beta_2 \odot W h_{t-1} + b)
+
+    Source: Wu et al. 2016; spec/arithmetic-circuits.md 1.1. ``alpha, beta_input, beta_state`` are parameters of the
+    cells.
+
+    Args:
+        activation: ``identity``, ``tanh``, ``relu`` or ``sigmoid``.
+        others: as :class:`RNN`.
+    """
+
+    cell = MIRNNCell
+    source = "Wu et al. 2016 (MI-RNN)"

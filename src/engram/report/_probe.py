@@ -1,0 +1,58 @@
+"""The page of a profile: words, picture and numbers in one file."""
+
+import io
+import json
+from html import escape
+from pathlib import Path
+
+from engram.probe import Profile, heading
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: #222; }
+h1 { font-size: 1.4rem; margin-bottom: 0; } .about { color: #666; margin-top: 0; }
+.none { color: #888; } .note { color: #b04a3a; }
+svg { width: 100%; height: auto; } pre { overflow: auto; background: #f6f6f6; padding: 1rem; max-height: 30rem; }
+"""
+
+
+def probe_page(*profiles: Profile) -> str:
+    """One self-contained HTML page: of each profile what it says, its picture, and its numbers as JSON."""
+    title = escape(", ".join(each.name for each in profiles))
+    sections = "\n".join(map(_section, profiles))
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>Memory of {title}</title><style>{STYLE}</style></head>\n<body>\n{sections}\n</body></html>\n"
+    )
+
+
+def write_probe_page(profile: Profile, path: Path) -> None:
+    """The page of one profile, as a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(probe_page(profile), encoding="utf-8")
+
+
+def _section(profile: Profile) -> str:
+    rows = [
+        f'<p class="none">{escape(heading(name))}: not measured: {escape(part)}</p>'
+        if isinstance(part, str)
+        else f"<p>{escape(part.words())}</p>"
+        for name, part in profile.parts.items()
+    ]
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in profile.notes)
+    numbers = escape(json.dumps(profile.to_dict(), indent=1), quote=False)
+    return (
+        f'<h1>{escape(profile.name)}</h1>\n<p class="about">{escape(profile.model)}; {profile.length} steps; '
+        f"{escape(profile.cost.words())} expected, {profile.seconds:.1f} s taken</p>\n{notes}\n"
+        f"{''.join(rows)}\n{_svg(profile)}\n<details><summary>numbers</summary><pre>{numbers}</pre></details>"
+    )
+
+
+def _svg(profile: Profile) -> str:
+    """The picture without the head of an SVG file, to stand inside a page."""
+    from matplotlib import rc_context  # slow to import, and only needed here
+
+    written = io.StringIO()
+    with rc_context({"svg.hashsalt": profile.name}):  # two pictures on one page must not share names
+        profile.figure().savefig(written, format="svg", metadata={"Date": None})
+    whole = written.getvalue()
+    return whole[whole.index("<svg") :]
