@@ -13,8 +13,10 @@ import json
 import sys
 from pathlib import Path
 
+from kept import kept
+
 from engram.tasks import make_task
-from engram.train import RunDirectory, Settings, train
+from engram.train import Settings
 
 SOLVED = 0.99
 SCALES = {  # task: its options, the name of the delay and its values, the budget, the steps
@@ -45,7 +47,7 @@ def solve(name: str, out: Path, depth: int, seed: int) -> list[dict[str, float]]
             validate_every=500, test_samples=4992, seed=seed, threads=1,
         )  # fmt: skip
         folder = f"{name}-{value}-depth{depth}-seed{seed}"
-        run = RunDirectory(out / folder) if (out / folder / "run.json").exists() else train(settings, out, folder)
+        run = kept(settings, out, folder)
         accuracy = run.facts["results"]["test"]["accuracy"]
         rows.append({"delay": value, "width": width, "accuracy": accuracy})
         print(f"{name} depth {depth} (width {width}) seed {seed}: {delay} {value}, accuracy {accuracy:.4f}", flush=True)

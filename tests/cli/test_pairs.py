@@ -5,11 +5,13 @@ import math
 import pytest
 import torch
 
-from engram.nn import MODELS
+from engram.errors import OptionError
+from engram.nn import MODELS, NETWORKS
 from engram.tasks import TASKS, Task, make_task
 from engram.tasks._data import find
 from engram.train import Settings, make_fabric
 from engram.train._loop import Loop
+from engram.train._network import make_network
 
 SMALL = {
     "copy": {"delay": 3, "length": 2},
@@ -74,6 +76,27 @@ def test_one_step(model: str, task: str) -> None:
         assert "head.weight" in changed
         assert any(name.startswith("layer.") for name in changed)
     assert all(math.isfinite(score) for score in loop.task.metrics(outputs, batch).values())
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("model", NETWORKS)
+def test_one_step_of_a_whole_network(model: str, task: str) -> None:
+    """Networks with a read-out of their own answer once; what asks at every step is refused."""
+    samples = 8 if task in FILES and task != "ptb" else 0
+    settings = Settings(small(task), model, hidden=3, batch=2, samples=samples, option=("rescale=True",))
+    if settings.task.answer == "every":
+        with pytest.raises(OptionError, match="answers once"):
+            make_network(settings)
+        return
+    loop = Loop(settings, make_fabric(settings))
+    before = {name: value.detach().clone() for name, value in loop.network.named_parameters()}
+    loss, outputs, batch = loop.train_step()
+    assert math.isfinite(loss)
+    assert outputs.shape == (1, 2, settings.task.output_size)
+    assert all(math.isfinite(score) for score in loop.task.metrics(outputs, batch).values())
+    after = dict(loop.network.named_parameters())
+    assert any(not torch.equal(value, before[name]) for name, value in after.items())
+    assert all(bool(value.isfinite().all()) for value in after.values())
 
 
 def test_every_task_is_in_the_table() -> None:

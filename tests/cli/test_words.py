@@ -12,6 +12,7 @@ import pytest
 from engram.certify import CLAIMS
 from engram.cli import main
 from engram.cli._certify import SUBJECTS
+from engram.cli._convert import CONVERSIONS
 from engram.cli._draw import PICTURES
 from engram.cli._parse import COMMANDS, parse
 from engram.nn import MODELS, NETWORKS
@@ -82,6 +83,11 @@ WRONG = {
     "evaluate": "Missing from engram evaluate: PATH The run directory",
     "evaluate nowhere --plot": "nowhere is not a run",
     "evaluate nowhere --splt test": "Did you mean --split?",
+    "probe": "engram probe needs a model: a run directory, or module:factory",
+    "probe nowhere": "nowhere is not a run: it has no run.json",
+    "probe no.such:model": "there is no module 'no', here or installed",
+    "probe torch.nn:LSTMM": "Did you mean 'LSTM'?",
+    "probe torch.nn:LSTM --lenght 9": "Did you mean --length?",
     "list modls": "unknown word 'modls': expected one of claims, maps, models, tasks. Did you mean 'models'?",
     "list model": "Did you mean 'models'?",
     "list models tasks": "tasks",
@@ -96,6 +102,14 @@ WRONG = {
     "draw spectrm": "Did you mean 'spectrum'?",
     "draw rac --steps 5": "steps must be even",
     "draw rac --depth 9": "choose a smaller --depth or --steps",
+    "convert": "engram convert needs a conversion, one of: flat, deepen, automaton, torch",
+    "convert flatt runs/x": "unknown conversion 'flatt': .* Did you mean 'flat'?",
+    "convert flat": "Missing from engram convert flat: PATH The run directory",
+    "convert flat runs/x": "-o PATH",
+    "convert flat nowhere -o x": "nowhere is not a run: it has no run.json",
+    "convert torch nowhere -o x.pt": "-o must end in .safetensors, got x.pt",
+    "convert automaton nowhere -o x.json": "nowhere is not there",
+    "convert automaton nowhere -o x.txt": "-o must end in .safetensors (the network) or .json",
     "certify": "engram certify needs a claim, one of: rac, tt, atlas, min-width, ",
     "certify rack": "unknown claim 'rack': .* Did you mean 'rac'?",
     "demo --delay 0": "--delay must be at least 1, got 0",
@@ -174,6 +188,11 @@ def test_help_of_a_claim(subject: str, capsys: pytest.CaptureFixture[str]) -> No
     example = re.search(rf"Examples?: engram (certify {subject}(?: --[\w-]+(?: [\w.]+)?)*)", said)
     assert example is not None
     assert parse(example[1].split()).subject is not None
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+def test_help_of_a_conversion(conversion: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert re.search(rf"Examples?: engram convert {conversion} ", help_of(capsys, "convert", conversion))
 
 
 @pytest.mark.parametrize("picture", PICTURES)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from threading import Barrier
 
 import pytest
@@ -86,9 +87,10 @@ def test_freed_on_request() -> None:
 
 
 def test_the_largest_are_kept() -> None:
-    with borrow((1,), LIKE), borrow((3,), LIKE), borrow((4,), LIKE), borrow((2,), LIKE):
-        pass
-    assert pooled() == [4, 3]
+    with ExitStack() as stack:
+        for size in (1, 3, 6, 4, 2, 5):
+            stack.enter_context(borrow((size,), LIKE))
+    assert pooled() == [6, 5, 4, 3]
 
 
 def test_threads_get_memory_of_their_own() -> None:

@@ -1,6 +1,7 @@
 """Exact arithmetic: a claim at concrete sizes becomes a certificate file that anyone can check again."""
 
 from engram.certify._atlas import Range, atlas
+from engram.certify._automaton import Automaton
 from engram.certify._bounds import multiset
 from engram.certify._by_depth import enough_templates, rac_claim
 from engram.certify._certificate import Certificate, certify, verify
@@ -22,6 +23,7 @@ from engram.certify._unrolled import Chain, unroll
 __all__ = [
     "CLAIMS",
     "PRIME",
+    "Automaton",
     "CPRank",
     "Certificate",
     "Chain",

@@ -1,5 +1,6 @@
 """All claims, by name."""
 
+from engram.certify._automaton import Automaton
 from engram.certify._claim import Claim
 from engram.certify._claims import RACConjecture, RACDeep, RACShallow, RACUpper, TTDifferentCores, TTEqualCores
 from engram.certify._cp_rank import CPRank
@@ -14,6 +15,6 @@ CLAIMS: dict[str, type[Claim]] = {
     claim.name: claim
     for claim in (
         TTEqualCores, TTDifferentCores, RACShallow, RACDeep, RACConjecture, RACUpper,
-        Delay, Flat, Deepen, Params, Degree, Homogeneous, CPRank, StateTracking,
+        Delay, Flat, Deepen, Params, Degree, Homogeneous, CPRank, StateTracking, Automaton,
     )
 }  # fmt: skip

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,7 +31,7 @@ class WeightedAutomaton:
     whole numbers (dtype object). A probabilistic automaton is one whose values are the probabilities of words.
 
     >>> coin = WeightedAutomaton(np.ones(1), np.full((2, 1, 1), 0.25), np.array([0.5]))
-    >>> coin.value([0, 1])
+    >>> float(coin.value([0, 1]))
     0.03125
     """
 
@@ -42,7 +43,7 @@ class WeightedAutomaton:
         parts = [np.asarray(part) for part in (self.initial, self.transitions, self.final)]
         exact = any(part.dtype == object for part in parts)
         for name, part in zip(("initial", "transitions", "final"), parts, strict=True):
-            object.__setattr__(self, name, part.astype(object if exact else np.float64))
+            object.__setattr__(self, name, _rational(part) if exact else part.astype(np.float64))
         n = self.initial.size
         if self.initial.shape != (n,) or self.transitions.shape[1:] != (n, n) or self.final.shape[:1] != (n,) or not n:
             raise ShapeError(
@@ -67,6 +68,7 @@ class WeightedAutomaton:
 
     def value(self, word: Sequence[int]) -> Any:
         """f(word), by the definition: in rational numbers if the weights are."""
+        _check_words([word], self.symbols)
         state = self.initial
         for symbol in word:
             state = state @ self.transitions[symbol]
@@ -155,17 +157,30 @@ class WeightedAutomaton:
 def word_values(layer: Recurrent, readout: nn.Linear, words: Words) -> Tensor:
     """readout(h_T) of every word, read one-hot by a layer that runs over all of them at once: ``(words, outputs)``.
 
-    The empty word is read out from the initial state.
+    The layer takes time first and gives all steps. The empty word is read out from the initial state.
     """
+    _check_words(words, layer.input_size)
     lengths = torch.tensor([len(word) for word in words])
     inputs = torch.zeros(max(1, int(lengths.max())), len(words), layer.input_size, dtype=readout.weight.dtype)
     places = [(t, k, symbol) for k, word in enumerate(words) for t, symbol in enumerate(word)]
     if places:
         inputs[torch.tensor(places).unbind(1)] = 1.0
-    begin: Tensor = layer.cells[0].initial_state(len(words))
+    begin: Tensor = layer.cells[-1].initial_state(len(words))
     states = torch.cat([begin[None], layer(inputs)[0]])
     values: Tensor = readout(states[lengths, torch.arange(len(words))])
     return values
+
+
+def _rational(part: Array) -> Array:
+    """Numbers beside exact ones are taken as the ratios they are."""
+    return part if part.dtype == object else np.vectorize(Fraction, otypes=[object])(part)
+
+
+def _check_words(words: Words, symbols: int) -> None:
+    for word in words:
+        for symbol in word:
+            if not 0 <= symbol < symbols:
+                raise OptionError(f"a word is made of the symbols 0 to {symbols - 1}, got {symbol}")
 
 
 def _linear_cell(layer: Recurrent) -> BilinearCell:

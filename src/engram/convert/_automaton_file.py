@@ -18,6 +18,7 @@ from engram.errors import DataError, OptionError
 Array = npt.NDArray[Any]
 Weights = tuple[Array, Array, Array]
 KIND = "weighted-automaton"
+LARGEST = 30_000_000
 INDICES = {"I": 1, "F": 1, "S": 2, "T": 3}
 """The sections of a model file, and how many indices their entries have."""
 HEADING = re.compile(r"([A-Z]):\s*(?:\([\w, ]*\))?")
@@ -62,6 +63,8 @@ def from_pautomac(text: str) -> Weights:
         state for name in "IFST" for key in sections[name] for state in (key[0], key[-1] if name == "T" else 0)
     )
     symbols = 1 + max((key[1] for name in "ST" for key in sections[name]), default=0)
+    if symbols * states**2 > LARGEST:
+        raise DataError(f"its {states:,} states and {symbols:,} symbols are too many: {LARGEST:,} weights are the most")
     initial, final = (np.full(states, Fraction(0), dtype=object) for _ in range(2))
     transitions = np.full((symbols, states, states), Fraction(0), dtype=object)
     for (state,), chance in sections["I"].items():

@@ -48,10 +48,10 @@ def state_bound(norm: float, drive: float, start: float, steps: int | None = Non
     relu moves no two points apart and leaves 0, so |h_t| <= norm |h_{t-1}| + drive.
 
     Args:
-        norm: of W, at most 1.
+        norm: of W.
         drive: \\|F\\| M_x + \\|b\\|.
         start: of the state before the first step.
-        steps: of the longest sequence; None for sequences without end, where norm = 1 has no bound: infinity.
+        steps: of the longest sequence; None for sequences without end, which have no bound from norm 1 on: infinity.
 
     >>> state_bound(0.5, 3.0, 0.0), state_bound(1.0, 3.0, 1.0, steps=10)
     (6.0, 31.0)
@@ -59,5 +59,5 @@ def state_bound(norm: float, drive: float, start: float, steps: int | None = Non
     if steps is None:
         sum_of_powers = 1 / (1 - norm) if norm < 1 else math.inf
         return max(start, drive * sum_of_powers if drive else 0.0)
-    sum_of_powers = (1 - norm**steps) / (1 - norm) if norm < 1 else steps
+    sum_of_powers = steps if norm == 1 else (1 - norm**steps) / (1 - norm)
     return max(start, norm**steps * start + drive * sum_of_powers)

@@ -8,13 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engram.convert._dilation import clipped, dilation, state_bound, unit_slack
+from engram.convert._dilation import clipped, dilation
+from engram.convert._unitary_cell import MARGIN, excess, fill, unit, wider
 from engram.convert._unitary_check import apart, compare
 from engram.errors import DTypeError, ManifoldError, OptionError, ShapeError, check_size
-from engram.maps import orthogonality_error
 from engram.nn import RNN
-
-MARGIN = 1 + 2**-10  # on the bias, so that rounding does not bring a silent unit to life
 
 
 @dataclass(frozen=True)
@@ -84,10 +82,10 @@ def to_orthogonal(
     before = _prepared(layer)
     data = None if data is None else _time_first(before, data)
     bound, limit = _input_bound(before, input_bound, data), None if steps is None else check_size("steps", steps)
-    if data is not None and limit is None and any(_unit(cell) for cell in before.cells):
+    if data is not None and limit is None and any(unit(cell) for cell in before.cells):
         limit = len(data)
     norms = [float(torch.linalg.matrix_norm(cell.weight_hh.double(), 2)) for cell in before.cells]
-    expansive = [cell for cell in before.cells if _excess(cell) > 0]
+    expansive = [cell for cell in before.cells if excess(cell) > 0]
     if expansive and not contract:
         raise ManifoldError(
             f"the spectral norm of W_hh must be below 1 (a contractive network); this one has "
@@ -97,12 +95,12 @@ def to_orthogonal(
     for cell in expansive:
         cell.weight_hh.copy_(clipped(cell.weight_hh))
     matrices = [dilation(cell.weight_hh) for cell in before.cells]
-    after = _wider(layer, before, max(map(len, matrices)))
+    after = wider(layer, before, max(map(len, matrices)))
     cells, incoming = [], bound
     for first in range(0, len(matrices), before.directions):
         outgoing = []
         for place in range(first, first + before.directions):
-            facts = _fill(after.cells[place], before.cells[place], matrices[place], incoming, limit, first > 0)
+            facts = fill(after.cells[place], before.cells[place], matrices[place], incoming, limit, first > 0)
             cells.append({"norm": norms[place], **facts})
             outgoing.append(facts["state_bound"])
         incoming = math.hypot(*outgoing)
@@ -163,76 +161,3 @@ def _input_bound(layer: RNN, given: float | str, data: Tensor | None) -> float:
     if largest > given * MARGIN:
         raise OptionError(f"input_bound must cover the data, whose largest norm is {largest:.6g}; got {given}")
     return float(given)
-
-
-def _excess(cell: Any) -> float:
-    """How far the square of the norm is above 1, rounding aside; negative for a contraction."""
-    square = float(torch.linalg.matrix_norm(cell.weight_hh.double(), 2)) ** 2
-    return square - 1 - unit_slack(cell.hidden_size, cell.weight_hh.dtype)
-
-
-def _unit(cell: Any) -> bool:
-    """Whether the norm is 1 (or will be clipped to it), rounding aside."""
-    return _excess(cell) >= -2 * unit_slack(cell.hidden_size, cell.weight_hh.dtype)
-
-
-def _wider(layer: RNN | nn.RNN, like: RNN, width: int) -> RNN:
-    """An orthogonal network of this width that is called as ``layer`` is."""
-    start = like.cells[0].start
-    with torch.random.fork_rng(devices=()):  # its weights are all written over
-        wide = RNN(
-            like.input_size,
-            width,
-            like.num_layers,
-            activation="relu",
-            map="projected",
-            initial_state="zero" if start is None else "trained",
-            batch_first=like.batch_first,
-            bidirectional=like.bidirectional,
-            output_all_layers=like.output_all_layers,
-            return_sequence=like.return_sequence,
-            checkpoint_every=like.checkpoint_every,
-            check_finite=like.check_finite,
-            device=like.cells[0].like.device,
-            dtype=like.cells[0].like.dtype,
-        )
-    return wide.train(layer.training)
-
-
-def _fill(cell: Any, old: Any, matrix: Tensor, incoming: float, steps: int | None, upper: bool) -> dict[str, Any]:
-    """Write the weights of one cell of the orthogonal network; what was done."""
-    n, used, dtype = old.hidden_size, len(matrix), old.like.dtype
-    bias = torch.zeros(n, dtype=torch.float64) if old.bias is None else old.bias.double()
-    start = torch.zeros(n, dtype=torch.float64) if old.start is None else old.start[0].double()
-    norm = 1.0 if _unit(old) else float(torch.linalg.matrix_norm(old.weight_hh.double(), 2))
-    drive = float(torch.linalg.matrix_norm(old.weight_ih.double(), 2)) * incoming + float(bias.norm())
-    bound = state_bound(norm, drive, float(start.norm()), steps)
-    rows = matrix[n:, :n]
-    if len(rows) and not math.isfinite(bound):
-        raise OptionError(
-            "a matrix of norm 1 lets the states grow without end, so no bias silences the added units for ever: "
-            "give steps, the length of the longest sequence"
-        )
-    reach = torch.linalg.vector_norm(rows if bool((start < 0).any()) else rows.clamp(min=0), dim=1)
-    silent = -MARGIN * reach * bound if len(rows) else reach
-    whole = torch.eye(cell.hidden_size, dtype=torch.float64, device=matrix.device)  # idle units keep their zero
-    whole[:used, :used] = matrix
-    cell.weight_hh = whole.to(dtype)
-    for weight in (cell.weight_ih, cell.bias, *(() if cell.start is None else (cell.start,))):
-        weight.zero_()
-    if upper:  # the outputs of the layer below, of which the first n of each direction are the old ones
-        for part, columns in zip(cell.weight_ih[:n].split(cell.hidden_size, 1), old.weight_ih.split(n, 1), strict=True):
-            part[:, :n] = columns
-    else:
-        cell.weight_ih[:n] = old.weight_ih
-    cell.bias[:n], cell.bias[n:used] = bias, silent
-    if cell.start is not None:
-        cell.start[0, :n] = start
-    return {
-        "states": n,
-        "states_used": used,
-        "added": used - n,
-        "state_bound": bound,
-        "bias_bound": float(silent.min()) if len(rows) else 0.0,
-        "orthogonality_error": orthogonality_error(cell.weight_hh.double()),
-    }

@@ -1,0 +1,166 @@
+"""What does orthogonality cost? Identification of a contractive ReLU system (spec/unitary-equivalence.md 5).
+
+    python experiments/identification.py laptop runs/identification
+    python experiments/identification.py draw runs/identification docs/results
+
+Networks learn the outputs of a random system of 4 states from its inputs and noisy outputs: a ReLU RNN, an orthogonal
+one by a map and one by projection after each step, and an LSTM. Drawn in: the ceiling that the noise sets, and the
+8-state orthogonal network that `engram.convert.to_orthogonal` makes of the true system. `paper` is the poster's
+setting (30 systems, 2 to 14 units, 700 sequences of 1000 steps, 100 epochs); `laptop` has 5 systems with twice the
+contraction and half the length, so that a sequence still spans 10 time constants, and 500 steps on fresh sequences.
+Finished runs are kept: a second call goes on after them, and `draw` shows what is there.
+"""
+
+import json
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engram.convert import to_orthogonal
+from engram.errors import StoppedError
+from engram.nn import RNN
+from engram.tasks import ContractiveSystem
+from engram.train import RunDirectory, Settings, resume, train
+
+MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "RNN": ("rnn", ("activation=relu",)),
+    "orthogonal, map": ("rnn", ("activation=relu", "map=exponential")),
+    "orthogonal, projected": ("rnn", ("activation=relu", "map=projected")),
+    "LSTM": ("lstm", ()),
+}
+SCALES: dict[str, dict[str, Any]] = {
+    "smoke": {"systems": 1, "hidden": [4], "task": {"epsilon": 0.1, "length": 100}, "train": {"steps": 20}},
+    "laptop": {
+        "systems": 5,
+        "hidden": [2, 4, 8, 14],
+        "task": {"epsilon": 0.02, "length": 500},
+        "train": {"steps": 500, "validate_every": 100, "valid_samples": 40, "test_samples": 100},
+    },
+    "paper": {
+        "systems": 30,
+        "hidden": [2, 4, 6, 8, 10, 12, 14],
+        "task": {"epsilon": 0.01, "length": 1000},
+        "train": {"samples": 700, "epochs": 100, "validate_every": 700, "valid_samples": 100, "test_samples": 300},
+    },
+}
+SNRS = (20.0, 15.0)
+
+
+def settings(scale: dict[str, Any], model: str, hidden: int, system: int, snr: float) -> Settings:
+    """Batch 10 and rate 0.01 are the poster's; Adam is the script's."""
+    kind, option = MODELS[model]
+    task = ContractiveSystem(system=system, snr=snr, **scale["task"])
+    return Settings(
+        task, kind, hidden, option=option, batch=10, lr=0.01, lr_orthogonal=0.01, threads=1, **scale["train"]
+    )
+
+
+def learned(given: Settings, out: Path, folder: str) -> float | None:
+    """R^2 on the test of a run, trained now if it is not there, to its end if it was killed; None if it diverged."""
+    try:
+        run = RunDirectory(out / folder) if (out / folder / "run.json").exists() else train(given, out, folder)
+        if run.status not in ("done", "failed"):
+            run = resume(run.folder)
+    except StoppedError:
+        return None
+    return run.facts["results"]["test"]["r2"] if run.status == "done" else None
+
+
+def exact(given: Settings) -> dict[str, Any]:
+    """The true system and its orthogonal twin on the same test, in float32 as the others."""
+    task: Any = given.task
+    batches, weights = given.batches("test"), task.truth.weights
+    true = RNN(task.inputs, task.states, activation="relu")
+    with torch.no_grad():
+        for name, value in (("weight_hh", weights.W), ("weight_ih", weights.F), ("bias", weights.b)):
+            getattr(true.cells[0], name).copy_(torch.from_numpy(value))
+    read_out = torch.from_numpy(weights.C).float()
+    tests = [batches[k] for k in range(batches.per_epoch)]
+    twin = to_orthogonal(true, data=torch.cat([batch.inputs for batch in tests], 1))
+
+    def score(network: Any) -> Any:
+        """Mean R^2 over batches, all of one size."""
+        outputs: list[Tensor] = [network(batch.inputs)[0].detach() @ read_out.mT for batch in tests]
+        found = [task.metrics(y, batch)["r2"] for y, batch in zip(outputs, tests, strict=True)]
+        return sum(found) / len(found)
+
+    return {
+        "true_r2": score(true),
+        "converted_r2": score(twin),
+        "ceiling": task.ceiling,
+        **{name: twin.report[name] for name in ("states_used", "orthogonality_error", "input_bound", "difference")},
+        "bias_bound": twin.bias_bound,
+    }
+
+
+def run(name: str, out: Path) -> None:
+    """All runs of a scale, one system after another, so that what is there at any time is balanced."""
+    scale = SCALES[name]
+    found: dict[str, Any] = {"scale": name, **scale, "runs": [], "exact": []}
+    for system in range(scale["systems"]):
+        for snr in SNRS:
+            place = {"system": system, "snr": snr}
+            found["exact"].append({**place, **exact(settings(scale, "RNN", 4, system, snr))})
+            for model in MODELS:
+                for hidden in scale["hidden"]:
+                    given = settings(scale, model, hidden, system, snr)
+                    folder = f"{name}-{model.replace(', ', '-')}-{hidden}-snr{snr:.0f}-system{system}"
+                    r2 = learned(given, out, folder.lower())
+                    found["runs"].append({**place, "model": model, "hidden": hidden, "r2": r2})
+                    shown = "diverged" if r2 is None else f"R2 {r2:.4f}"
+                    print(f"{folder}: {shown} (ceiling {found['exact'][-1]['ceiling']:.4f})", flush=True)
+            out.mkdir(parents=True, exist_ok=True)
+            (out / "identification.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+def draw(folder: Path, results: Path) -> None:
+    """Test R^2 against hidden units, one panel a noise: the median of the systems, and each of them.
+
+    The axis is that of log(1 - R^2): equal steps divide what is left unexplained by equal factors.
+    """
+    import matplotlib.pyplot as plt
+
+    found = json.loads((folder / "identification.json").read_text())
+    figure, panels = plt.subplots(1, len(SNRS), figsize=(9, 4), layout="constrained", sharey=True)
+    for panel, snr in zip(panels, SNRS, strict=True):
+        for k, (model, colour) in enumerate(zip(MODELS, ("#222222", "#4477aa", "#66ccee", "#cc6677"), strict=True)):
+            rows = [
+                row for row in found["runs"] if (row["model"], row["snr"]) == (model, snr) and row["r2"] is not None
+            ]
+            sizes = sorted({row["hidden"] for row in rows})
+            values = [[1 - row["r2"] for row in rows if row["hidden"] == size] for size in sizes]
+            panel.plot(sizes, [median(each) for each in values], "-", color=colour, label=model)
+            for size, each in zip(sizes, values, strict=True):
+                panel.plot([size + 0.16 * (k - 1.5)] * len(each), each, "o", ms=2.5, color=colour, alpha=0.7)
+        exact = [row for row in found["exact"] if row["snr"] == snr]
+        floors = [1 - row["ceiling"] for row in exact]
+        panel.axhspan(min(floors), max(floors), color="#ddcc77", alpha=0.6, lw=0, label="ceiling of the noise")
+        panel.plot(
+            [8] * len(exact), [1 - row["converted_r2"] for row in exact], "*", ms=9, mfc="none", color="#117733",
+            label="true system, converted (8)",
+        )  # fmt: skip
+        panel.set(title=f"SNR {snr:.0f} dB", xlabel="hidden units", xticks=found["hidden"])
+    ticks = [0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99]
+    panels[0].set_yscale("log")
+    panels[0].invert_yaxis()
+    panels[0].set_yticks([1 - tick for tick in ticks], [f"{tick:g}" for tick in ticks])
+    panels[0].minorticks_off()
+    systems = len({row["system"] for row in found["exact"]})
+    panels[0].set_ylabel(f"test R²   ({found['scale']} scale, {systems} systems)")
+    panels[1].legend(fontsize=8, loc="lower right", frameon=False)
+    results.mkdir(parents=True, exist_ok=True)
+    (results / "identification.json").write_text(json.dumps(found, indent=1) + "\n")
+    figure.savefig(results / "identification.svg")
+    figure.savefig(folder / "identification.png", dpi=150)
+
+
+if __name__ == "__main__":
+    what, out = sys.argv[1], Path(sys.argv[2])
+    if what == "draw":
+        draw(out, Path(sys.argv[3]))
+    else:
+        run(what, out)

@@ -1,0 +1,116 @@
+"""``engram convert automaton``."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+
+from engram.cli._console import plain
+from engram.convert import WeightedAutomaton, word_values
+from engram.errors import EngramError, OptionError
+from engram.train import Network, RunDirectory, load_network
+
+WORDS, LONGEST = 256, 20
+TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class Automaton:
+    """Turn a weighted automaton into a bilinear network that gives the same values of all words, or back.
+
+    An automaton is read from a PAutomaC model file or from .json; a network from .safetensors, or from a run of a
+    linear birnn, cpbirnn, 2rnn or cprnn on symbols. -o FILE.safetensors writes the network, FILE.json the automaton.
+
+    Examples:
+        engram convert automaton 1.pautomac_model.txt -o net.safetensors
+        engram convert automaton runs/birnn -o automaton.json --minimise
+    """
+
+    source: Annotated[Path, tyro.conf.Positional]
+    """A PAutomaC model (plain or .gz), a .json or .safetensors file of this command, or a run directory."""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    """.safetensors for the network, .json for the automaton."""
+    minimise: bool = False
+    """With the fewest states, the rank of the Hankel matrix: exact if the weights are, else with the tolerance."""
+    tolerance: float | None = None
+    """Singular values of the Hankel matrix up to this share of the largest are left out; 1e-10 where weights are not
+    exact."""
+    last: bool = False
+    """Of a run, the last weights, not those of the best validation."""
+    json: bool = False
+    """Print one JSON object."""
+
+    def run(self) -> None:
+        if self.output.suffix not in (".json", ".safetensors"):
+            raise OptionError(f"-o must end in .safetensors (the network) or .json (the automaton), got {self.output}")
+        if self.tolerance is not None and not self.minimise:
+            raise OptionError("--tolerance is for --minimise")
+        with plain(stderr=True).status("converting ..."):
+            source = self._of_run() if self.source.is_dir() else WeightedAutomaton.read(self.source)
+            tolerance = TOLERANCE if self.tolerance is None and not source.exact else self.tolerance
+            made = source.minimise(tolerance) if self.minimise else source
+            made.write(self.output)
+            report: dict[str, Any] = {
+                "file": str(self.output),
+                "from": str(self.source),
+                "states": made.states,
+                "states_before": source.states,
+                "symbols": made.symbols,
+                "outputs": made.final.reshape(made.states, -1).shape[1],
+                "exact": made.exact and self.output.suffix == ".json",
+                "tolerance": tolerance if self.minimise else None,
+                "words": WORDS,
+                "difference": difference(source, made),
+            }
+        print(json.dumps(report) if self.json else self._told(report))
+
+    def _of_run(self) -> WeightedAutomaton:
+        run, network = RunDirectory(self.source), load_network(self.source, best=not self.last)
+        words = f"{self.source}, a run of {run.settings.model} on {run.settings.task.name}"
+        if not run.settings.task.vocabulary or not isinstance(network, Network):
+            raise OptionError(f"{words}: an automaton reads symbols, and the inputs of this run are numbers")
+        layer: Any = network.layer
+        embedding = None if network.embedding is None else network.embedding.weight
+        try:
+            return WeightedAutomaton.from_network(layer, network.head, embedding)
+        except EngramError as error:
+            raise OptionError(f"{words}: {error}") from None
+
+    def _told(self, report: dict[str, Any]) -> str:
+        how = "exactly" if report["tolerance"] is None else f"with tolerance {report['tolerance']:g}"
+        fewest = f", the Hankel rank of {report['states_before']} states, {how}" if self.minimise else ""
+        return (
+            f"{report['states']} states{fewest}; {report['symbols']} symbols\n"
+            f"network and automaton differ by {report['difference']:.2g} (relative) at most, on {WORDS} random words\n"
+            f"file: {report['file']}"
+        )
+
+
+def difference(source: WeightedAutomaton, made: WeightedAutomaton) -> float:
+    """The largest relative difference between the values of words by the first automaton, by its definition, and by the
+    network of the second."""
+    words = random_words(source)
+    expected = np.stack([np.atleast_1d(source.value(word)) for word in words]).astype(np.float64)
+    apart = np.linalg.norm(word_values(*made.to_network(), words).numpy() - expected, axis=1)
+    size = np.linalg.norm(expected, axis=1)
+    return float((apart / np.where(size > 0, size, 1.0)).max())
+
+
+def random_words(automaton: WeightedAutomaton) -> list[list[int]]:
+    """Words that the automaton can read: a symbol after which no state is left is not drawn."""
+    random, plain = np.random.default_rng(0), automaton.rounded()
+    words: list[list[int]] = []
+    for length in random.integers(LONGEST + 1, size=WORDS):
+        state, word = plain.initial, []
+        for _ in range(length):
+            following = state @ plain.transitions  # (symbols, n)
+            alive = np.flatnonzero(following.any(1))
+            if not len(alive):
+                break
+            word.append(int(random.choice(alive)))
+            state = following[word[-1]]
+        words.append(word)
+    return words

@@ -1,0 +1,93 @@
+"""``engram convert flat`` and ``engram convert deepen``."""
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Annotated, Any
+
+import torch
+import tyro
+
+from engram.cli._console import plain
+from engram.cli._converted import compared, load_run, settings_of, write_run
+from engram.convert import deepen, flatten
+from engram.errors import EngramError, OptionError
+from engram.nn import RNN
+from engram.train import load_network
+
+
+@dataclass(frozen=True)
+class Depth(ABC):
+    """What flat and deepen share: a run whose layer becomes another RNN, which is read out at its last units."""
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """The run directory."""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    """The directory of the new run."""
+    last: bool = False
+    """The last weights, not those of the best validation."""
+    json: bool = False
+    """Print one JSON object."""
+
+    @staticmethod
+    @abstractmethod
+    def changed(layer: Any) -> RNN:
+        """The new layer."""
+
+    def run(self) -> None:
+        run, network = load_run(self.folder, self.output, best=not self.last)
+        old: Any = network.layer
+        with plain(stderr=True).status("converting ..."):
+            try:
+                layer = self.changed(old)
+                settings = settings_of(run.settings, layer)
+            except EngramError as error:
+                raise OptionError(f"{self.folder}, a run of {run.settings.model}: {error}") from None
+            features = network.head.in_features
+            width = layer.hidden_size * layer.directions
+            made = write_run(self.output, settings, network, layer, torch.arange(width - features, width))
+            found = compared(run.settings, network, load_network(self.output))  # type: ignore[arg-type]
+        report = {
+            "run": str(self.output),
+            "from": str(self.folder),
+            "model": settings.model,
+            "layers": [run.settings.layers, settings.layers],
+            "hidden": [run.settings.hidden, settings.hidden],
+            **found,
+            "results": made.facts["results"],
+        }
+        print(json.dumps(report) if self.json else _told(report))
+
+
+def _told(report: dict[str, Any]) -> str:
+    (layers, new_layers), (hidden, new_hidden) = report["layers"], report["hidden"]
+    return (
+        f"{layers} x {hidden} units -> {new_layers} x {new_hidden} units\n"
+        f"largest difference of outputs: {report['difference']:.3g} on {report['sequences']:,} test sequences "
+        f"(outputs are up to {report['largest_output']:.4g})\n"
+        f"run: {report['run']} (engram evaluate {quote(report['run'])})"
+    )
+
+
+@dataclass(frozen=True)
+class Flat(Depth):
+    """Turn a deep linear network into one layer of n L units with the same outputs (Theorem 6 of the depth paper).
+
+    The result is a run of its own: engram evaluate takes it, engram resume --steps trains it further.
+
+    Example: engram convert flat runs/deep -o runs/flat
+    """
+
+    changed = staticmethod(flatten)
+
+
+@dataclass(frozen=True)
+class Deepen(Depth):
+    """Add a layer that passes on what it gets: the same outputs, one layer deeper. For linear and ReLU networks.
+
+    Example: engram convert deepen runs/first -o runs/deeper
+    """
+
+    changed = staticmethod(deepen)

@@ -1,0 +1,101 @@
+"""``engram convert torch`` and ``engram convert onnx``: the layer of a run for programs without engram."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import safetensors.torch
+import torch
+import tyro
+from torch import nn
+
+from engram.convert import to_onnx
+from engram.errors import OptionError
+from engram.kernels import map_state
+from engram.nn import RNN
+from engram.train import RunDirectory, load_network
+
+STEPS, BATCH = 50, 8
+SIZES = ("input_size", "hidden_size", "num_layers", "bias", "bidirectional")
+
+
+@dataclass(frozen=True)
+class Torch:
+    """Write the layer of a run as the state dict of a torch.nn.RNN, LSTM or GRU, in a safetensors file.
+
+    The matrix of a map is baked in. The file's metadata names the class and its sizes.
+
+    Example: engram convert torch runs/first -o rnn.safetensors
+    """
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """The run directory; its model has activation tanh or relu, or is torch's own."""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    """The file, .safetensors."""
+    last: bool = False
+    """The last weights, not those of the best validation."""
+    json: bool = False
+    """Print one JSON object."""
+
+    def run(self) -> None:
+        if self.output.suffix != ".safetensors":
+            raise OptionError(f"-o must end in .safetensors, got {self.output}")
+        layer = _layer(self.folder, best=not self.last)
+        if not isinstance(layer, RNN | nn.RNNBase):
+            raise OptionError(f"{self.folder} has a {type(layer).__name__}: only an RNN, LSTM or GRU is one of torch's")
+        plain: Any = layer.to_torch() if isinstance(layer, RNN) else layer
+        facts = {"class": type(plain).__name__} | {name: str(getattr(plain, name)) for name in SIZES}
+        facts |= {"nonlinearity": plain.nonlinearity} if isinstance(plain, nn.RNN) else {}
+        self.output.write_bytes(safetensors.torch.save(plain.state_dict(), facts))
+        report = {"file": str(self.output), **facts, "difference": _difference(layer, plain)}
+        print(json.dumps(report) if self.json else _told(report))
+
+
+@dataclass(frozen=True)
+class Onnx:
+    """Write the layer of a run as an ONNX model, for any number of steps and sequences. Needs the package onnx.
+
+    Example: engram convert onnx runs/first -o layer.onnx
+    """
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """The run directory; its model is an RNN with activation identity, tanh, relu or sigmoid."""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    """The file, .onnx."""
+    last: bool = False
+    """The last weights, not those of the best validation."""
+    json: bool = False
+    """Print one JSON object."""
+
+    def run(self) -> None:
+        if self.output.suffix != ".onnx":
+            raise OptionError(f"-o must end in .onnx, got {self.output}")
+        layer: Any = _layer(self.folder, best=not self.last)
+        to_onnx(layer, self.output)
+        report = {"file": str(self.output)} | {name: getattr(layer, name) for name in SIZES[:3]}
+        print(json.dumps(report) if self.json else f"file: {self.output}")
+
+
+def _layer(folder: Path, *, best: bool) -> nn.Module:
+    RunDirectory(folder)
+    return load_network(folder, best=best).layer
+
+
+@torch.no_grad()
+def _difference(layer: Any, plain: Any) -> float:
+    """Of the last states, on random sequences."""
+    like = plain.weight_ih_l0
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(STEPS, BATCH, plain.input_size, generator=generator, dtype=like.dtype)
+    apart = map_state(lambda a, b: (a - b).abs().max(), layer(x)[1], plain(x)[1])
+    return max(map(float, apart)) if isinstance(apart, tuple) else float(apart)
+
+
+def _told(report: dict[str, Any]) -> str:
+    return (
+        f"nn.{report['class']}, {report['num_layers']} x {report['hidden_size']} units, "
+        f"from {report['input_size']} inputs\n"
+        f"largest difference of states: {report['difference']:.3g} on {BATCH} random sequences of {STEPS} steps\n"
+        f"file: {report['file']}"
+    )

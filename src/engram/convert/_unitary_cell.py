@@ -1,0 +1,87 @@
+"""The weights of an orthogonal network made of a contractive one, cell by cell (spec/unitary-equivalence.md 2)."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engram.convert._dilation import state_bound, unit_slack
+from engram.errors import OptionError
+from engram.maps import orthogonality_error
+from engram.nn import RNN
+
+MARGIN = 1 + 2**-10  # on the bias, so that rounding does not bring a silent unit to life
+
+
+def excess(cell: Any) -> float:
+    """How far the square of the norm is above 1, rounding aside; negative for a contraction."""
+    square = float(torch.linalg.matrix_norm(cell.weight_hh.double(), 2)) ** 2
+    return square - 1 - unit_slack(cell.hidden_size, cell.weight_hh.dtype)
+
+
+def unit(cell: Any) -> bool:
+    """Whether the norm is 1 (or will be clipped to it), rounding aside."""
+    return excess(cell) >= -2 * unit_slack(cell.hidden_size, cell.weight_hh.dtype)
+
+
+def wider(layer: RNN | nn.RNN, like: RNN, width: int) -> RNN:
+    """An orthogonal network of this width that is called as ``layer`` is."""
+    start = like.cells[0].start
+    with torch.random.fork_rng(devices=()):  # its weights are all written over
+        wide = RNN(
+            like.input_size,
+            width,
+            like.num_layers,
+            activation="relu",
+            map="projected",
+            initial_state="zero" if start is None else "trained",
+            batch_first=like.batch_first,
+            bidirectional=like.bidirectional,
+            output_all_layers=like.output_all_layers,
+            return_sequence=like.return_sequence,
+            checkpoint_every=like.checkpoint_every,
+            check_finite=like.check_finite,
+            device=like.cells[0].like.device,
+            dtype=like.cells[0].like.dtype,
+        )
+    return wide.train(layer.training)
+
+
+def fill(cell: Any, old: Any, matrix: Tensor, incoming: float, steps: int | None, upper: bool) -> dict[str, Any]:
+    """Write the weights of one cell of the orthogonal network; what was done."""
+    n, used, dtype = old.hidden_size, len(matrix), old.like.dtype
+    zero = old.like.new_zeros(n, dtype=torch.float64)
+    bias, start = zero if old.bias is None else old.bias.double(), zero if old.start is None else old.start[0].double()
+    norm = max(float(torch.linalg.matrix_norm(old.weight_hh.double(), 2)), 1.0 if unit(old) else 0.0)
+    drive = float(torch.linalg.matrix_norm(old.weight_ih.double(), 2)) * incoming + float(bias.norm())
+    bound = state_bound(norm, drive, float(start.norm()), steps)
+    rows = matrix[n:, :n]
+    if len(rows) and not math.isfinite(bound):
+        raise OptionError(
+            "a matrix of norm 1 lets the states grow without end, so no bias silences the added units for ever: "
+            "give steps, the length of the longest sequence"
+        )
+    reach = torch.linalg.vector_norm(rows if bool((start < 0).any()) else rows.clamp(min=0), dim=1)
+    silent = -MARGIN * reach * bound if len(rows) else reach
+    whole = torch.eye(cell.hidden_size, dtype=torch.float64, device=matrix.device)  # idle units keep their zero
+    whole[:used, :used] = matrix
+    cell.weight_hh = whole.to(dtype)
+    for weight in (cell.weight_ih, cell.bias, *(() if cell.start is None else (cell.start,))):
+        weight.zero_()
+    if upper:  # the outputs of the layer below, of which the first n of each direction are the old ones
+        for part, columns in zip(cell.weight_ih[:n].split(cell.hidden_size, 1), old.weight_ih.split(n, 1), strict=True):
+            part[:, :n] = columns
+    else:
+        cell.weight_ih[:n] = old.weight_ih
+    cell.bias[:n], cell.bias[n:used] = bias, silent
+    if cell.start is not None:
+        cell.start[0, :n] = start
+    return {
+        "states": n,
+        "states_used": used,
+        "added": used - n,
+        "state_bound": bound,
+        "bias_bound": float(silent.min()) if len(rows) else 0.0,
+        "orthogonality_error": orthogonality_error(cell.weight_hh.double()),
+    }

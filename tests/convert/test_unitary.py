@@ -1,0 +1,447 @@
+"""Contractive ReLU networks become orthogonal ones that compute the same; 2n states are needed; sigmoids cannot."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from engram.cli._convert_unitary import Unitary
+from engram.convert import (
+    Candidate,
+    count_dimensions,
+    dilation,
+    forgetting,
+    memoryless_twin,
+    search_memoryless,
+    to_orthogonal,
+)
+from engram.convert._dilation import clipped, state_bound
+from engram.convert._unitary_check import bias_used, compare, corners
+from engram.errors import DTypeError, ManifoldError, OptionError, RunError, ShapeError
+from engram.maps import attach, haar, orthogonality_error
+from engram.nn import GORU, RNN
+from engram.tasks import ContractiveSystem
+from engram.train import RunDirectory, Settings, evaluate, train
+
+
+def apart(a: Tensor, b: Tensor) -> float:
+    assert a.shape == b.shape
+    return float((a - b).detach().abs().max())
+
+
+def relative(a: Tensor, b: Tensor) -> float:
+    """Their largest difference, as a share of the largest entry if that is above 1."""
+    return apart(a, b) / max(1.0, apart(b, torch.zeros_like(b)))
+
+
+def contractive(inputs: int = 3, states: int = 4, depth: int = 1, norm: float = 0.9, **options: Any) -> RNN:
+    """Gaussian weights; W_hh of this norm."""
+    torch.manual_seed(0)
+    layer = RNN(inputs, states, depth, **{"activation": "relu", "dtype": torch.float64, **options})
+    with torch.no_grad():
+        for weight in layer.parameters():
+            weight.normal_()
+        for cell in layer.cells:
+            cell.weight_hh.mul_(norm / torch.linalg.matrix_norm(cell.weight_hh, 2))
+    return layer
+
+
+def ball(steps: int, rows: int, inputs: int, bound: float = 3.0, dtype: torch.dtype = torch.float64) -> Tensor:
+    torch.manual_seed(1)
+    x = torch.randn(steps, rows, inputs, dtype=torch.float64)
+    return (bound * x / x.norm(dim=-1, keepdim=True).clamp(min=bound)).to(dtype)
+
+
+TABLE = [  # n, p, rho and the states it takes, spec/unitary-equivalence.md 2.3
+    (1, 1, 0.5, 2),
+    (2, 1, 0.9, 4),
+    (4, 2, 0.99, 8),
+    (8, 3, 0.999, 16),
+    (16, 4, 0.9, 32),
+    (32, 8, 0.5, 64),
+    (4, 2, 0.0, 8),
+]
+
+
+@pytest.mark.parametrize(("n", "p", "norm", "states"), TABLE)
+def test_equal_over_2000_steps(n: int, p: int, norm: float, states: int) -> None:
+    old, x = contractive(p, n, norm=norm), ball(2000, 2, p)
+    twin = to_orthogonal(old, input_bound=3.0)
+    facts = twin.report["cells"][0]
+    assert twin.layer.hidden_size == twin.report["states_used"] == states
+    assert orthogonality_error(twin.layer.weight_hh_l0.detach()) == twin.report["orthogonality_error"] < 1e-14
+    states_of_both = twin.layer(x)[0].detach()
+    assert apart(twin(x)[0], old(x)[0]) < 1e-13
+    assert not states_of_both[..., n:].any()
+    drive = np.linalg.norm(old.weight_ih_l0.detach(), 2) * 3 + np.linalg.norm(old.bias_l0.detach())
+    assert facts["state_bound"] == pytest.approx(drive / (1 - norm))
+    assert float(states_of_both.norm(dim=-1).max()) <= facts["state_bound"]
+    assert twin.bias_bound == facts["bias_bound"] == pytest.approx(twin.layer.bias_l0[n:].min().item())
+    assert max(twin.report["difference"].values()) < 1e-13
+    assert 0 < max(twin.report["bias_used"].values()) < 1
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "three layers": {"depth": 3},
+    "both directions": {"depth": 2, "bidirectional": True},
+    "batch first": {"depth": 2, "batch_first": True},
+    "no bias": {"bias": False},
+    "start, some of it negative": {"initial_state": "trained"},
+    "last step": {"return_sequence": False, "bidirectional": True},
+    "all layers": {"depth": 2, "output_all_layers": True},
+    "a map": {},
+    "float32": {"depth": 2, "dtype": torch.float32},
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_every_kind_of_layer(case: str) -> None:
+    old = contractive(**OPTIONS[case])
+    if case == "a map":
+        old = RNN(3, 4, activation="relu", dtype=torch.float64, map="spectral-margin")
+        old.weight_hh_l0 = 0.95 * haar(4)
+    x = ball(50, 6, 3, dtype=old.cells[0].like.dtype)
+    twin = to_orthogonal(old, data=x)
+    ours, theirs = old(x)[0], twin(x)[0]
+    pairs = zip(ours, theirs, strict=True) if isinstance(ours, tuple) else [(ours, theirs)]
+    exact = 1e-5 if case == "float32" else 1e-12
+    assert all(relative(a, b) < exact for a, b in pairs)
+    assert twin.report["difference"].keys() == {"data", "random", "corners", "adversary"}
+    assert max(twin.report["difference"].values()) < exact * (1 + twin.report["largest_output"])
+    assert twin.report["orthogonality_error"] < exact
+    assert all(orthogonality_error(c.weight_hh.detach()) < exact for c in twin.layer.cells)
+
+
+def test_torch_rnn() -> None:
+    torch.manual_seed(0)
+    old = nn.RNN(3, 5, 2, nonlinearity="relu", dtype=torch.float64)
+    with torch.no_grad():
+        old.weight_hh_l0 /= 2 * torch.linalg.matrix_norm(old.weight_hh_l0, 2)
+        old.weight_hh_l1 /= 2 * torch.linalg.matrix_norm(old.weight_hh_l1, 2)
+    x = ball(40, 3, 3)
+    twin = to_orthogonal(old, input_bound=3.0, data=x)
+    assert apart(twin(x)[0], old(x)[0]) < 1e-13
+    assert twin.layer.to_torch().hidden_size == 10  # and it is a torch.nn.RNN again
+    assert apart(twin.layer.to_torch()(x)[0][..., twin.selection], old(x)[0]) < 1e-13
+
+
+def test_only_singular_values_below_one_take_a_state() -> None:
+    """n = 4 with three unit singular values: 5 states (2.2); two layers of unlike rank: the wider, one unit idle."""
+    old = contractive(depth=2)
+    u, v = haar(4), haar(4)
+    with torch.no_grad():
+        old.weight_hh_l0.copy_(u @ torch.tensor([1, 1, 1, 0.5]).double().diag() @ v)
+        old.weight_hh_l1.copy_(u @ torch.tensor([1, 1, 0.3, 0.5]).double().diag() @ v)
+    assert len(dilation(old.weight_hh_l0)) == 5
+    x = ball(60, 3, 3)
+    twin = to_orthogonal(old, data=x)
+    assert [cell["states_used"] for cell in twin.report["cells"]] == [5, 6]
+    assert twin.layer.hidden_size == twin.report["states_used"] == 6
+    assert twin.report["steps"] == 60  # the states may grow without end, so the promise has one
+    assert relative(twin(x)[0], old(x)[0]) < 1e-12
+
+
+def test_an_orthogonal_network_is_its_own_twin() -> None:
+    old = contractive()
+    with torch.no_grad():
+        old.weight_hh_l0.copy_(haar(4))
+    twin = to_orthogonal(old, input_bound=3.0)  # no unit is added, so no bound on the states is needed
+    assert torch.equal(twin.layer.weight_hh_l0, old.weight_hh_l0)
+    assert (twin.layer.hidden_size, twin.bias_bound) == (4, 0.0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_dilation(size: int) -> None:
+    torch.manual_seed(0)
+    matrix = torch.randn(size, size, dtype=torch.float64)
+    matrix *= 0.99 / torch.linalg.matrix_norm(matrix, 2)
+    whole = dilation(matrix)
+    assert whole.shape == (2 * size, 2 * size)
+    assert torch.equal(whole[:size, :size], matrix)
+    assert orthogonality_error(whole) < 1e-14
+    assert orthogonality_error(whole.mT) < 1e-14
+    root = whole[size:, :size]
+    assert apart(root.mT @ root, torch.eye(size) - matrix.mT @ matrix) < 1e-14
+
+
+def test_clipped_is_the_nearest_contraction() -> None:
+    torch.manual_seed(0)
+    matrix = torch.randn(5, 5, dtype=torch.float64)
+    near = clipped(matrix)
+    assert float(torch.linalg.matrix_norm(near, 2)) == pytest.approx(1)
+    distance = torch.linalg.matrix_norm(matrix - near)
+    for _ in range(50):
+        other = near + 0.1 * torch.randn(5, 5, dtype=torch.float64)
+        other = other / max(1.0, float(torch.linalg.matrix_norm(other, 2)))
+        assert torch.linalg.matrix_norm(matrix - other) > distance
+
+
+def test_state_bound_grows_to_its_limit() -> None:
+    assert state_bound(0.9, 1.0, 0.0) == pytest.approx(10)
+    finite = [state_bound(0.9, 1.0, 2.0, steps) for steps in (1, 10, 1000)]
+    assert finite[0] == pytest.approx(2.8)
+    assert finite == sorted(finite)
+    assert finite[-1] == pytest.approx(10)
+    assert state_bound(0.5, 1.0, 9.0) == 9.0  # the start is the largest
+    assert state_bound(1.0, 0.0, 9.0) == 9.0
+    assert state_bound(1.0, 2.0, 0.0, 7) == 14.0
+    assert state_bound(1 + 1e-4, 1.0, 0.0, 1000) == pytest.approx(sum((1 + 1e-4) ** k for k in range(1000)))
+
+
+def test_without_the_bias_they_differ() -> None:
+    """The negative control of 2.3."""
+    old, x = contractive(), ball(2000, 2, 3)
+    twin = to_orthogonal(old, input_bound=3.0)
+    with torch.no_grad():
+        twin.layer.bias_l0[4:] = 0
+    assert apart(twin(x)[0], old(x)[0]) > 1
+
+
+def test_the_adversary_finds_what_data_does_not_show() -> None:
+    """A bias that is enough for the data is not enough for all inputs within the bound (2.3)."""
+    old, x = contractive(), ball(30, 1, 3, bound=0.5)
+    twin = to_orthogonal(old, input_bound=3.0)
+    with torch.no_grad():
+        twin.layer.bias_l0[4:] *= 1.01 * float(bias_used(_all_layers(twin.layer), x, 4).max())
+    found = compare(old, twin.layer, twin.selection, 3.0, None, x)
+    assert found["difference"]["data"] == 0
+    assert found["bias_used"]["data"] <= 1 / 1.01 + 1e-9
+    assert found["difference"]["adversary"] > 0.01
+    assert found["bias_used"]["adversary"] > 1
+    assert found["bias_used"]["adversary"] > found["bias_used"]["corners"]
+
+
+def test_the_adversary_climbs_in_float32_too() -> None:
+    double, single = contractive(), contractive().float()
+    found = [to_orthogonal(layer, input_bound=3.0).report["bias_used"] for layer in (double, single)]
+    assert found[1]["adversary"] == pytest.approx(found[0]["adversary"], rel=0.02)
+    assert all(each["adversary"] > each["random"] for each in found)
+
+
+def _all_layers(layer: RNN) -> RNN:
+    layer.output_all_layers = True
+    shown = layer.fold()
+    layer.output_all_layers = False
+    return shown
+
+
+@pytest.mark.parametrize("size", [1, 3, 9])
+def test_corners_lie_on_the_bound(size: int) -> None:
+    norms = corners(size, 5.0).norm(dim=-1)
+    assert norms[-1] == 0
+    assert torch.allclose(norms[:-1], torch.tensor(5.0).double())
+
+
+def test_the_network_given_is_left_alone() -> None:
+    old = contractive(norm=1.5).train()
+    x, weights = ball(20, 2, 3), {k: v.clone() for k, v in old.state_dict().items()}
+    rng = torch.random.get_rng_state()
+    twin = to_orthogonal(old, data=x, contract=True)
+    assert torch.equal(rng, torch.random.get_rng_state())
+    assert all(torch.equal(v, old.state_dict()[k]) for k, v in weights.items())
+    assert old.training
+    assert twin.layer.training
+    assert old.weight_hh_l0.requires_grad
+
+
+def test_the_nearest_contractive_network() -> None:
+    old, x = contractive(norm=1.5), ball(40, 2, 3)
+    with pytest.raises(ManifoldError, match=r"this one has 1\.5\."):
+        to_orthogonal(old, data=x)
+    twin = to_orthogonal(old, data=x, contract=True)
+    assert twin.report["contracted"]
+    assert twin.report["steps"] == 40
+    assert twin.report["states_used"] < 8  # clipped singular values are 1 and take no state
+    assert twin.report["moved_by_contraction"] == pytest.approx(apart(twin(x)[0], old(x)[0]))
+    with torch.no_grad():
+        old.weight_hh_l0.copy_(clipped(old.weight_hh_l0))
+    assert apart(twin(x)[0], old(x)[0]) < 1e-10
+
+
+def test_training_keeps_it_orthogonal() -> None:
+    twin = to_orthogonal(contractive(), input_bound=3.0)
+    optimizer = torch.optim.SGD(twin.layer.parameters(), 1e-3)
+    attach(optimizer, twin.layer)
+    before = twin.layer.weight_hh_l0.detach().clone()
+    twin(ball(10, 2, 3))[0].square().mean().backward()
+    optimizer.step()
+    assert orthogonality_error(twin.layer.weight_hh_l0.detach()) < 1e-14
+    assert not torch.equal(before, twin.layer.weight_hh_l0)
+
+
+WRONG: dict[str, tuple[Any, type[Exception], str]] = {
+    "tanh": (lambda: to_orthogonal(contractive(activation="tanh"), input_bound=1), OptionError, "activation='tanh'"),
+    "relu in depth": (
+        lambda: to_orthogonal(contractive(activation_in="depth"), input_bound=1), OptionError, "activation_in='depth'"
+    ),
+    "another layer": (lambda: to_orthogonal(GORU(3, 4), input_bound=1), DTypeError, "got GORU"),  # type: ignore[arg-type]
+    "torch's tanh": (lambda: to_orthogonal(nn.RNN(3, 4), input_bound=1), OptionError, "activation='tanh'"),
+    "auto of nothing": (lambda: to_orthogonal(contractive()), OptionError, "give data or a number"),
+    "a word": (lambda: to_orthogonal(contractive(), input_bound="large"), OptionError, "must be 'auto' or a finite"),
+    "infinite": (lambda: to_orthogonal(contractive(), input_bound=float("inf")), OptionError, "must be 'auto' or a"),
+    "too small": (
+        lambda: to_orthogonal(contractive(), input_bound=0.1, data=ball(9, 2, 3)), OptionError, "must cover the data"
+    ),
+    "no end": (
+        lambda: to_orthogonal(contractive(norm=2.0), input_bound=1.0, contract=True), OptionError, "give steps"
+    ),
+    "shape": (lambda: to_orthogonal(contractive(), data=torch.zeros(5, 2, 7)), ShapeError, "with D = 3, got"),
+    "not finite": (lambda: to_orthogonal(contractive(norm=float("nan")), input_bound=1), OptionError, "not finite"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_refused(case: str) -> None:
+    call, error, words = WRONG[case]
+    with pytest.raises(error, match=words):
+        call()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_true_system_has_an_exact_twin_of_8_states(dtype: torch.dtype) -> None:
+    """The control of 5.2: the dead units never mix into the live ones, not even in float32."""
+    task = ContractiveSystem(length=200)
+    weights, x = task.truth.weights, task.sample(4, torch.Generator().manual_seed(0)).inputs.to(dtype)
+    old = RNN(2, 4, activation="relu", dtype=dtype)
+    with torch.no_grad():
+        for name, value in (("weight_hh", weights.W), ("weight_ih", weights.F), ("bias", weights.b)):
+            getattr(old.cells[0], name).copy_(torch.from_numpy(value))
+    twin = to_orthogonal(old, data=x)
+    assert twin.layer.hidden_size == 8
+    assert apart(twin(x)[0], old(x)[0]) < torch.finfo(dtype).eps * 100
+    assert twin.report["cells"][0]["state_bound"] > 1e3  # 1 - rho is small
+
+
+# Theorem 2: 2n states are needed
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_memoryless_takes_2n_states(n: int) -> None:
+    twin = memoryless_twin(n, input_bound=4.0)
+    x = ball(200, 3, n, bound=4.0)
+    assert twin.layer.hidden_size == 2 * n
+    assert torch.equal(twin(x)[0], x.relu())
+    cell = twin.layer.cells[0]
+    weights = (cell.weight_hh, cell.weight_ih, cell.bias, torch.eye(n, 2 * n).double())
+    for count in count_dimensions(Candidate(*(w.detach() for w in weights))):
+        assert (count.states, count.on, count.hidden, count.mismatch) == (2 * n, n, 0, 0.0)
+        assert count.room_to_show
+        assert count.room_to_forget
+
+
+@pytest.mark.parametrize(("n", "states"), [(1, 1), (2, 2), (2, 3), (3, 5)])
+def test_fewer_states_have_no_room(n: int, states: int) -> None:
+    """Of any orthogonal network: the two inequalities never hold together, and something is always wrong."""
+    generator, counts = torch.Generator().manual_seed(0), 0
+    for _ in range(15):
+        F, b, C = (torch.randn(*s, generator=generator).double() for s in ((states, n), (states,), (n, states)))
+        for count in count_dimensions(Candidate(haar(states, generator), F, b, C)):
+            assert not (count.room_to_show and count.room_to_forget)
+            assert count.mismatch > 1e-3
+            counts += 1
+    assert counts > 15
+
+
+@pytest.mark.parametrize("w", [1.0, -1.0])
+def test_one_state_by_hand(w: float) -> None:
+    """n = N = 1 (3.2 b): with c f = 1 the leak c w f is w; nothing else can be chosen."""
+    one = torch.ones(1, 1).double()
+    counts = count_dimensions(Candidate(w * one, one, 5 * one[0], one))
+    (count,) = [each for each in counts if each.on]  # else even the new input is lost
+    assert (count.hidden, count.mismatch) == (0, 1.0)
+    assert count.room_to_show
+    assert not count.room_to_forget
+    assert all(each.mismatch == 1.0 for each in counts)
+
+
+def test_search_finds_2n_states_and_nothing_below() -> None:
+    below, enough = (search_memoryless(torch.relu, 1, states, restarts=16, rounds=400) for states in (1, 2))
+    assert below.share > 0.3
+    assert enough.share < 0.01
+    assert orthogonality_error(enough.candidate.W) < 1e-12
+    assert min(count.mismatch for count in count_dimensions(below.candidate)) > 0.5
+
+
+def test_a_singular_matrix_is_not_counted() -> None:
+    with pytest.raises(OptionError, match="singular W"):
+        count_dimensions(Candidate(*(torch.zeros(s).double() for s in ((2, 2), (2, 1), (2,), (1, 2)))))
+
+
+# Theorem 3: no exact twin with a sigmoid
+
+
+@pytest.mark.parametrize("states", [1, 2, 4, 8, 16])
+def test_a_sigmoid_network_cannot_forget(states: int) -> None:
+    """The identity of 4.1, at random orthogonal W."""
+    generator = torch.Generator().manual_seed(states)
+    F, b, C = (torch.randn(*s, generator=generator).double() for s in ((states, 1), (states,), (1, states)))
+    found = forgetting(Candidate(haar(states, generator), F, b, C), constant=0.3)
+    assert found.residual < 1e-16
+    assert found.last == pytest.approx(found.slopes, rel=1e-9)
+    assert 0 < found.last <= 4.0**-states
+    assert found.radius <= 0.25
+    assert found.echo >= found.least_echo * (1 - 1e-9) > 0
+
+
+def test_sigmoid_residuals() -> None:
+    """Positive for trained networks too, and smaller with more states (4.2)."""
+    found = [search_memoryless(torch.sigmoid, 1, states, restarts=16, rounds=400) for states in (1, 2)]
+    assert found[0].share > 3 * found[1].share > 0
+    for each in found:
+        facts = forgetting(each.candidate)
+        assert facts.echo >= facts.least_echo * (1 - 1e-9) > 0
+
+
+def test_forgetting_needs_a_norm_of_one() -> None:
+    one = torch.ones(1, 1).double()
+    with pytest.raises(OptionError, match="norm 1 at most; this one has 2"):
+        forgetting(Candidate(2 * one, one, one[0], one))
+
+
+# engram convert unitary
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of no steps: their weights are as drawn."""
+    out = tmp_path_factory.mktemp("runs")
+    task = ContractiveSystem(length=30, epsilon=0.1)
+    given: dict[str, Any] = {"batch": 8, "steps": 0, "test_samples": 16, "threads": 1}
+    options = ("activation=relu", "map=spectral-margin")
+    train(Settings(task, "rnn", 3, 2, option=options, seed=3, **given), out, "wide")
+    train(Settings(task, "lstm", 3, **given), out, "lstm")
+    return out
+
+
+def test_command(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = runs / "twin"
+    Unitary(runs / "wide", out, contract=True, json=True).run()
+    report = json.loads(capsys.readouterr().out)
+    assert report["difference"]["data"] < 1e-4
+    assert report["run"] == str(out)
+    assert RunDirectory(out).facts["conversion"]["states_used"] == report["states_used"] <= 6
+    before, after = evaluate(runs / "wide")["test"], evaluate(out)["test"]
+    assert after["r2"] == pytest.approx(before["r2"], rel=1e-4)
+    assert report["results"]["after"]["test"] == after
+    with pytest.raises(RunError, match="holds a run already"):
+        Unitary(runs / "wide", out).run()
+
+
+def test_command_in_words(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Unitary(runs / "wide", runs / "words", input_bound="20", contract=True).run()
+    words = capsys.readouterr().out
+    assert "norm up to 20" in words
+    assert "test after:" in words
+    assert "largest difference" in words
+
+
+def test_command_refuses(runs: Path) -> None:
+    with pytest.raises(OptionError, match="has model lstm"):
+        Unitary(runs / "lstm", runs / "no").run()
+    with pytest.raises(OptionError, match="auto or a number, got 'big'"):
+        Unitary(runs / "wide", runs / "no", input_bound="big").run()
+    assert not (runs / "no").exists()

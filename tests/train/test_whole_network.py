@@ -1,0 +1,78 @@
+"""Tensor networks in a run: their options as flags, what is refused, and a run that ends as one never stopped."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from engram.cli import main
+from engram.cli._parse import parse
+from engram.errors import OptionError
+from engram.nn import TensorTrainNet
+from engram.tasks import Adding, StartEnd
+from engram.train import Settings, load_network, resume, train
+from engram.train._network import make_network
+
+TASK = StartEnd(length=6, data=2, symbols=2)
+
+
+def settings(**changes: object) -> Settings:
+    return Settings(**{"task": TASK, "model": "tensor-train", "hidden": 3, "batch": 4, "steps": 6, **changes})
+
+
+def test_flags_of_the_model() -> None:
+    """What the model takes and the run does not may be written as a flag."""
+    line = "train mnist-patches --model tensor-train --equal-cores --features 8 --hidden 32 --lr 5e-4"
+    command = parse(line.split())
+    assert set(command.option) == {"equal_cores=True", "features=8"}
+    assert (command.hidden, command.lr) == (32, 5e-4)
+    assert parse(["train", "copy", "--model", "scornn", "--rho", "3", "--option", "activation=tanh"]).option == (
+        "rho=3",
+        "activation=tanh",
+    )
+    with pytest.raises(OptionError, match="equal-cores"):  # the model has none
+        parse(["train", "copy", "--model", "scornn", "--equal-cores"])
+
+
+def test_the_network_of_the_settings() -> None:
+    network = make_network(settings(option=("equal_cores=True", "features=2")))
+    assert isinstance(network.layer, TensorTrainNet)
+    assert (network.layer.equal_cores, network.layer.features, network.layer.steps) == (True, 2, 6)
+    outputs, state = network(torch.randn(6, 5, TASK.input_size))
+    assert outputs.shape == (1, 5, 3)
+    assert state is None
+    assert make_network(settings(precision="64-true")).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layers": 2}, "no layers"),
+        ({"option": ("equal_core=True",)}, "equal_cores"),
+        ({"option": ("batch_first=True",)}, "a run sets it itself"),
+        ({"embedding": 3}, "feature map"),
+    ],
+)
+def test_what_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        make_network(settings(**changes))
+
+
+def test_a_run_that_goes_on_is_a_run_never_stopped(tmp_path: Path) -> None:
+    whole = train(settings(steps=6), tmp_path, "whole")
+    train(settings(steps=3), tmp_path, "part")
+    part = resume(tmp_path / "part", steps=6)
+    assert part.facts["results"] == whole.facts["results"]
+    for a, b in zip(load_network(whole.folder).parameters(), load_network(part.folder).parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_tensor_train_learns_to_add(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The answer is the sum of two marked numbers out of four: a polynomial, so it is within reach."""
+    found = train(
+        Settings(Adding(length=4), "tensor-train", 8, steps=300, lr=1e-2, option=("features=6",)), tmp_path, "run"
+    )
+    assert found.facts["results"]["test"]["loss"] < 0.5 * Adding(length=4).memoryless_baseline
+    assert main(["evaluate", str(found.folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
