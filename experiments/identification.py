@@ -12,6 +12,7 @@ Finished runs are kept: a second call goes on after them, and `draw` shows what 
 """
 
 import json
+import math
 import sys
 from pathlib import Path
 from statistics import median
@@ -71,15 +72,17 @@ def learned(given: Settings, out: Path, folder: str) -> float | None:
 
 
 def exact(given: Settings) -> dict[str, Any]:
-    """The true system and its orthogonal twin on the same test, in float32 as the others."""
+    """The true system and its orthogonal twin on the same test; in float64, where 1 - rho is not lost in rounding."""
     task: Any = given.task
     batches, weights = given.batches("test"), task.truth.weights
-    true = RNN(task.inputs, task.states, activation="relu")
+    true = RNN(task.inputs, task.states, activation="relu", dtype=torch.float64)
     with torch.no_grad():
         for name, value in (("weight_hh", weights.W), ("weight_ih", weights.F), ("bias", weights.b)):
             getattr(true.cells[0], name).copy_(torch.from_numpy(value))
-    read_out = torch.from_numpy(weights.C).float()
-    tests = [batches[k] for k in range(batches.per_epoch)]
+    read_out = torch.from_numpy(weights.C)
+    tests = [
+        batch._replace(inputs=batch.inputs.double()) for batch in map(batches.__getitem__, range(batches.per_epoch))
+    ]
     twin = to_orthogonal(true, data=torch.cat([batch.inputs for batch in tests], 1))
 
     def score(network: Any) -> Any:
@@ -118,27 +121,31 @@ def run(name: str, out: Path) -> None:
 
 
 def draw(folder: Path, results: Path) -> None:
-    """Test R^2 against hidden units, one panel a noise: the median of the systems, and each of them.
+    """Test R^2 against hidden units, one panel a noise: each system, and the median, for which a run that
+    diverged is the worst.
 
     The axis is that of log(1 - R^2): equal steps divide what is left unexplained by equal factors.
     """
     import matplotlib.pyplot as plt
 
     found = json.loads((folder / "identification.json").read_text())
-    figure, panels = plt.subplots(1, len(SNRS), figsize=(9, 4), layout="constrained", sharey=True)
+    figure, panels = plt.subplots(1, len(SNRS), figsize=(9, 4.6), layout="constrained", sharey=True)
     for panel, snr in zip(panels, SNRS, strict=True):
         for k, (model, colour) in enumerate(zip(MODELS, ("#222222", "#4477aa", "#66ccee", "#cc6677"), strict=True)):
-            rows = [
-                row for row in found["runs"] if (row["model"], row["snr"]) == (model, snr) and row["r2"] is not None
-            ]
-            sizes = sorted({row["hidden"] for row in rows})
-            values = [[1 - row["r2"] for row in rows if row["hidden"] == size] for size in sizes]
-            panel.plot(sizes, [median(each) for each in values], "-", color=colour, label=model)
-            for size, each in zip(sizes, values, strict=True):
-                panel.plot([size + 0.16 * (k - 1.5)] * len(each), each, "o", ms=2.5, color=colour, alpha=0.7)
+            rows = [row for row in found["runs"] if (row["model"], row["snr"]) == (model, snr)]
+            left = [(row["hidden"], math.inf if row["r2"] is None else 1 - row["r2"]) for row in rows]
+            medians = [median(value for hidden, value in left if hidden == size) for size in found["hidden"]]
+            panel.plot(found["hidden"], medians, "-", color=colour, label=model)
+            for size in found["hidden"]:
+                each, place = [value for hidden, value in left if hidden == size], size + 0.16 * (k - 1.5)
+                panel.plot([place] * len(each), each, "o", ms=2.5, color=colour, alpha=0.7)
+                if lost := each.count(math.inf):
+                    foot = panel.get_xaxis_transform()  # y from 0, the foot of the panel, to 1
+                    words = f"{size} units: {lost} of {len(each)} diverged"
+                    panel.text(place, 0.02 + 0.05 * k, words, color=colour, fontsize=7, ha="right", transform=foot)
         exact = [row for row in found["exact"] if row["snr"] == snr]
         floors = [1 - row["ceiling"] for row in exact]
-        panel.axhspan(min(floors), max(floors), color="#ddcc77", alpha=0.6, lw=0, label="ceiling of the noise")
+        panel.axhspan(min(floors), max(floors), color="#ddcc77", alpha=0.6, lw=0, label="ceilings that the noise sets")
         panel.plot(
             [8] * len(exact), [1 - row["converted_r2"] for row in exact], "*", ms=9, mfc="none", color="#117733",
             label="true system, converted (8)",
@@ -151,7 +158,7 @@ def draw(folder: Path, results: Path) -> None:
     panels[0].minorticks_off()
     systems = len({row["system"] for row in found["exact"]})
     panels[0].set_ylabel(f"test R²   ({found['scale']} scale, {systems} systems)")
-    panels[1].legend(fontsize=8, loc="lower right", frameon=False)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     results.mkdir(parents=True, exist_ok=True)
     (results / "identification.json").write_text(json.dumps(found, indent=1) + "\n")
     figure.savefig(results / "identification.svg")

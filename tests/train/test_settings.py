@@ -60,6 +60,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "test_samples": [(0, "test_samples must be at least 1, got 0")],
     "validate_every": [(-1, "validate_every must be at least 0, got -1")],
     "log_every": [(0, "log_every must be at least 1, got 0")],
+    "probe_every": [(-1, "probe_every must be at least 0, got -1")],
     "save_every": [(-1.0, "save_every must not be negative"), (NAN, "save_every"), ("1", "must be a number")],
     "tensorboard": [("no", "tensorboard must be true or false, got 'no'"), (1, "tensorboard must be true or false")],
     "seed": [(-1, "seed must be at least 0, got -1"), (0.5, "seed must be a whole number")],

@@ -9,8 +9,10 @@ import tyro
 from engram.cli._convert_automaton import Automaton
 from engram.cli._convert_depth import Deepen, Flat
 from engram.cli._convert_layer import Onnx, Torch
+from engram.cli._convert_unitary import Unitary
 
 CONVERSIONS: dict[str, type] = {
+    "unitary": Unitary,
     "flat": Flat,
     "deepen": Deepen,
     "automaton": Automaton,

@@ -71,7 +71,7 @@ class BilinearCell(Cell):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         """With a linear part all in U(-1/sqrt(H), 1/sqrt(H)) (spec/depth.md section 1). A product alone would vanish
-        with it: its weights are normal, of a variance that keeps the size of a state whose input is one-hot. A trained
+        with it: its weights are normal, of a variance that keeps the size of a state when inputs are about 1. A trained
         initial state starts at ones."""
         super().reset_parameters()
         if not self.linear:
@@ -81,7 +81,7 @@ class BilinearCell(Cell):
             self.start.fill_(1.0)
 
     def _deviations(self) -> dict[str, float]:
-        return {"tensor": self.hidden_size**-0.5}
+        return {"tensor": (self.hidden_size * self.input_size) ** -0.5}
 
     def initial_state(self, batch: int) -> Tensor:
         """Ones unless told otherwise: from zero, a product alone never leaves zero."""
@@ -230,7 +230,7 @@ class CPBilinearCell(BilinearCell):
         self.factor_x = empty(self.input_size, self.rank)
 
     def _deviations(self) -> dict[str, float]:
-        return {"factor_h": self.hidden_size**-0.5, "factor_x": 1.0, "factor_out": self.rank**-0.5}
+        return {"factor_h": self.hidden_size**-0.5, "factor_x": self.input_size**-0.5, "factor_out": self.rank**-0.5}
 
     def full_tensor(self) -> Tensor:
         """sum_r a_r o b_r o c_r, for small sizes."""

@@ -22,28 +22,37 @@ from engram.train._interrupt import Interrupt
 from engram.train._network import make_network
 from engram.train._report import check_tensorboard
 from engram.train._settings import Settings
-from engram.train._worker import Worker
+from engram.train._worker import Observer, Worker
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
 def train(
-    settings: Settings, out: Path | str = "runs", name: str | None = None, *, show: bool = False, command: str = ""
+    settings: Settings,
+    out: Path | str = "runs",
+    name: str | None = None,
+    *,
+    show: bool = False,
+    command: str = "",
+    observe: Observer | None = None,
 ) -> RunDirectory:
     """Train a new run in ``out/name`` to its end, and test it.
 
     Ctrl-C saves and raises KeyboardInterrupt; a loss that is not finite or a full disk raise StoppedError. After
-    any end, :func:`resume` goes on. ``show`` prints progress to standard error; ``command`` is noted in run.json.
+    any end, :func:`resume` goes on. ``show`` prints progress to standard error; ``command`` is noted in run.json. ``observe`` measures the
+    network every ``settings.probe_every`` steps, such as :func:`engram.probe.watch`.
     """
     settings = replace(settings, threads=settings.threads or torch.get_num_threads())  # resume with as many
     folder = Path(out) / (_free_name(Path(out), settings) if name is None else _inside(name))
     _rehearse(settings)
     run = RunDirectory.create(folder, settings, command)
-    return _carry_on(run, show)
+    return _carry_on(run, show, observe)
 
 
-def resume(folder: Path | str, *, steps: int | None = None, show: bool = False) -> RunDirectory:
+def resume(
+    folder: Path | str, *, steps: int | None = None, show: bool = False, observe: Observer | None = None
+) -> RunDirectory:
     """Go on with a run that was stopped, killed or failed; or train one that is done for more ``steps`` in all."""
     run = RunDirectory(folder)
     if steps is not None:
@@ -51,7 +60,7 @@ def resume(folder: Path | str, *, steps: int | None = None, show: bool = False) 
         run.settings, run.facts["settings"] = extended, extended.to_dict()
     elif run.status == "done":
         raise RunError(f"{run.folder} is done: engram evaluate {run.folder} shows it, --steps N trains it further")
-    return _carry_on(run, show)
+    return _carry_on(run, show, observe)
 
 
 def _inside(name: str) -> str:
@@ -79,21 +88,21 @@ def _free_name(out: Path, settings: Settings) -> str:
     return next(name for name in names if not (out / name).exists())
 
 
-def _carry_on(run: RunDirectory, show: bool) -> RunDirectory:
+def _carry_on(run: RunDirectory, show: bool, observe: Observer | None) -> RunDirectory:
     settings = run.settings
     with torch.random.fork_rng():
         if settings.processes == 1:
-            _work(make_fabric(settings), run, show)
+            _work(make_fabric(settings), run, show, observe)
         else:
-            _launch(settings, run, show)
+            _launch(settings, run, show, observe)
     return RunDirectory(run.folder)
 
 
-def _launch(settings: Settings, run: RunDirectory, show: bool) -> None:
+def _launch(settings: Settings, run: RunDirectory, show: bool, observe: Observer | None) -> None:
     """Several processes; what stops one of them is raised here as with one process."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for them: the lock is held until they have saved
     try:
-        make_fabric(settings).launch(_work_quietly, run, show)  # type: ignore[arg-type]
+        make_fabric(settings).launch(_work_quietly, run, show, observe)  # type: ignore[arg-type]
     except ProcessRaisedException as error:  # all that is left of the cause is its traceback
         _, ours, cause = str(error).rpartition("\nengram.errors.")
         kind, _, message = cause.partition(": ")
@@ -106,13 +115,13 @@ def _launch(settings: Settings, run: RunDirectory, show: bool) -> None:
         raise KeyboardInterrupt
 
 
-def _work_quietly(fabric: "Fabric", run: RunDirectory, show: bool) -> None:
+def _work_quietly(fabric: "Fabric", run: RunDirectory, show: bool, observe: Observer | None) -> None:
     with suppress(KeyboardInterrupt):  # run.json says that it was stopped
-        _work(fabric, run, show)
+        _work(fabric, run, show, observe)
 
 
-def _work(fabric: "Fabric", run: RunDirectory, show: bool) -> None:
+def _work(fabric: "Fabric", run: RunDirectory, show: bool, observe: Observer | None) -> None:
     """One process of a run, to its end."""
     lock = locked(run.folder) if fabric.is_global_zero else nullcontext()  # goes with the process that writes
     with lock, Interrupt(fabric) as interrupt, without_denormals(run.settings.threads):
-        Worker(fabric, run, interrupt, show).work()
+        Worker(fabric, run, interrupt, show, observe).work()

@@ -84,6 +84,8 @@ class Settings:
     """Steps between validations; 100 unless given, an epoch on a data set. 0 for none."""
     log_every: int = 10
     """Steps between lines of metrics.jsonl."""
+    probe_every: int = 0
+    """Steps between cheap measurements of the memory (lines "probe" of metrics.jsonl); 0 for none."""
     save_every: float = 10.0
     """Seconds between checkpoints; 0 saves at every step. What is computed does not depend on it."""
     tensorboard: bool = False
@@ -108,7 +110,7 @@ class Settings:
         check_choice("precision", self.precision, PRECISIONS)
         for name in ("hidden", "layers", "batch", "log_every", "processes"):
             check_size(name, getattr(self, name))
-        for name in ("patience", "plateau", "samples", "seed", "threads"):
+        for name in ("patience", "plateau", "samples", "probe_every", "seed", "threads"):
             check_size(name, getattr(self, name), least=0)
         optional = {"embedding": 0, "steps": 0, "epochs": 1, "validate_every": 0, "valid_samples": 1, "test_samples": 1}
         for name, least in optional.items():
@@ -158,7 +160,17 @@ class Settings:
 
     def fingerprint(self) -> str:
         """A hash of all that decides what a step computes: a checkpoint goes on under the settings it was made with."""
-        free = {"steps", "epochs", "save_every", "log_every", "tensorboard", "device", "threads", "test_samples"}
+        free = {
+            "steps",
+            "epochs",
+            "save_every",
+            "log_every",
+            "probe_every",
+            "tensorboard",
+            "device",
+            "threads",
+            "test_samples",
+        }
         decisive = {name: value for name, value in self.to_dict().items() if name not in free}
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 

@@ -3,10 +3,11 @@
 import json
 import time
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from engram.errors import DivergedError, RunError, StoppedError, check_size
+from engram.errors import DivergedError, OptionError, RunError, StoppedError, check_size
 from engram.train._checkpoint import OLD_TENSORS, OLD_VALUES, VALUES, Checkpoint, load, load_to_go_on, save
 from engram.train._directory import AppendedFile, RunDirectory, versions
 from engram.train._files import go_on
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
+Observer = Callable[[Any, Any], dict[str, float]]
+"""``observe(network, task)`` measures the network as it is, and changes nothing."""
+
+
 class Worker:
     """Trains, validates, tests and saves. Only the first process writes.
 
@@ -26,8 +31,16 @@ class Worker:
     """
 
     def __init__(
-        self, fabric: "Fabric", run: RunDirectory, interrupt: Interrupt | None = None, show: bool = False
+        self,
+        fabric: "Fabric",
+        run: RunDirectory,
+        interrupt: Interrupt | None = None,
+        show: bool = False,
+        observe: Observer | None = None,
     ) -> None:
+        if run.settings.probe_every and observe is None:
+            raise OptionError("probe_every needs something to measure with: observe=engram.probe.watch")
+        self.observe = observe
         self.run, self.interrupt, self.leads = run, interrupt or Interrupt(fabric), fabric.is_global_zero
         self.loop = Loop(run.settings, fabric)
         length = 0
@@ -142,6 +155,8 @@ class Worker:
             if loop.step % settings.log_every == 0 or loop.step == loop.total:
                 scores = loop.mean_scores(loop.task.metrics(outputs, batch))
                 self._line("train", {"loss": loss, **scores, "lr": loop.optimizers.lr})
+            if self.observe and settings.probe_every and loop.step % settings.probe_every == 0:
+                self._line("probe", self.observe(loop.network, loop.task))
             del state, outputs, batch  # the next step may have their memory
             self.interrupt.check()
 
