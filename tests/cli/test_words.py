@@ -102,7 +102,7 @@ WRONG = {
     "draw spectrm": "Did you mean 'spectrum'?",
     "draw rac --steps 5": "steps must be even",
     "draw rac --depth 9": "choose a smaller --depth or --steps",
-    "convert": "engram convert needs a conversion, one of: flat, deepen, automaton, torch",
+    "convert": "engram convert needs a conversion, one of: unitary, flat, deepen, automaton, torch",
     "convert flatt runs/x": "unknown conversion 'flatt': .* Did you mean 'flat'?",
     "convert flat": "Missing from engram convert flat: PATH The run directory",
     "convert flat runs/x": "-o PATH",

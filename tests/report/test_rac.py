@@ -28,7 +28,14 @@ def test_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("depth", "steps", "ending", "said"),
-    [(4, 8, "svg", "165 rows"), (9, 20, "svg", "rows"), (1, 26, "svg", "24 steps"), (2, 4, "pdf", r"\.svg or \.png")],
+    [
+        (4, 8, "svg", "165 rows"),
+        (9, 20, "svg", "rows"),
+        (5, 20_000, "svg", "too many rows"),
+        (10**9, 2, "svg", "too many rows"),
+        (1, 26, "svg", "24 steps"),
+        (2, 4, "pdf", r"\.svg or \.png"),
+    ],
 )
 def test_refused(tmp_path: Path, depth: int, steps: int, ending: str, said: str) -> None:
     with pytest.raises(OptionError, match=said):

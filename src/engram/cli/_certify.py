@@ -177,7 +177,7 @@ class Certify:
 
 @dataclass(frozen=True)
 class Verify:
-    """Check certificates again, from their seeds alone. Exit code 0 if all hold, 2 if one does not.
+    """Check certificates again, from their seeds alone. Exit code 0 if all are true, 2 if one is not.
 
     Example: engram verify rac-deep-3-3-8-3.json
     """
@@ -185,7 +185,11 @@ class Verify:
     files: Annotated[tuple[Path, ...], tyro.conf.Positional]
     """Certificates."""
     json: bool = False
-    """Print a JSON list: file, ok, and what is wrong."""
+    """Print a JSON list: file, ok, the numbers found, and what is wrong."""
+    max_side: int | None = None
+    """Refuse larger matrices; a day of work unless given."""
+    max_memory: float | None = None
+    """In MB; what is free unless given."""
 
     def run(self) -> None:
         if not self.files:
@@ -193,8 +197,8 @@ class Verify:
         rows: list[dict[str, Any]] = []
         for path in self.files:
             try:
-                found = verify(path)
-                rows.append({"file": str(path), "ok": True, **found.found, "statement": found.statement})
+                found = verify(path, max_side=self.max_side, max_memory=self.max_memory)
+                rows.append({"file": str(path), "ok": True, **found.to_dict()})
             except CertificateError as error:
                 rows.append({"file": str(path), "ok": False, "error": str(error)})
             if not self.json:

@@ -46,7 +46,7 @@ class MinWidth:
         if self.task is not None:
             task = TASKS[check_choice("task", self.task, TASKS)]()
             if task.is_data_set:
-                raise OptionError(f"{self.task} reads numbers from files, not symbols: give --modes and --steps")
+                raise OptionError(f"{self.task} is a data set: in place of --task give --modes, --steps and --outputs")
             given = {"modes": task.input_size, "steps": task.steps - task.steps % 2, "outputs": task.output_size}
         given |= {name: value for name in given if (value := getattr(self, name)) is not None}
         found = min_width(

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engram.cli._console import plain
+from engram.probe import watch
 from engram.tasks import TASKS, Task
 from engram.train import RunDirectory, Settings, plan, resume, train
 
@@ -45,6 +46,8 @@ class Train(Settings):
 
     task: AnyTask
     """What is learned."""
+    probe_every: Annotated[int, tyro.conf.arg(aliases=["--every"])] = 0
+    """Steps between cheap measurements of the memory (engram probe): lines "probe" of metrics.jsonl; 0 for none."""
     out: Path = Path("runs")
     """The folder of runs."""
     name: str | None = None
@@ -62,7 +65,7 @@ class Train(Settings):
             _show_plan(plan(settings), self.json)
         else:
             command = join(["engram", *sys.argv[1:]])
-            _show_run(train(settings, self.out, self.name, show=True, command=command), self.json)
+            _show_run(train(settings, self.out, self.name, show=True, command=command, observe=watch), self.json)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class Resume:
     """Print one JSON object at the end."""
 
     def run(self) -> None:
-        _show_run(resume(self.folder, steps=self.steps, show=True), self.json)
+        _show_run(resume(self.folder, steps=self.steps, show=True, observe=watch), self.json)
 
 
 def _show_run(run: RunDirectory, as_json: bool) -> None:

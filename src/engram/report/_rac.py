@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from engram.certify import Chain, unroll
-from engram.errors import OptionError
+from engram.errors import OptionError, check_size
 
 START, END, JOINT, QUIET = "#0b5fa5", "#d98c3f", "#c2185b", "#9a9a9a"
 MOST_ROWS, MOST_STEPS = 60, 24
@@ -18,13 +18,17 @@ def draw_rac(depth: int, steps: int, path: Path) -> int:
     """
     if path.suffix not in (".svg", ".png"):
         raise OptionError(f"a picture must end in .svg or .png, got {path}")
-    tree = unroll(depth, steps)
-    rows = sum(comb(steps + above - 1, above) for above in range(depth))  # counted, not made
-    if rows > MOST_ROWS or steps > MOST_STEPS:
+    check_size("depth", depth)
+    check_size("steps", steps, 2)
+    small = steps <= MOST_STEPS and depth <= MOST_ROWS  # else even counting may take for ever
+    rows = sum(comb(steps + above - 1, above) for above in range(depth)) if small else MOST_ROWS + 1
+    if rows > MOST_ROWS:
+        count = f"{rows:,}" if small else "too many"
         raise OptionError(
-            f"depth {depth} over {steps} steps has {rows:,} rows of units: at most {MOST_ROWS} rows of {MOST_STEPS} "
+            f"depth {depth} over {steps} steps has {count} rows of units: at most {MOST_ROWS} rows of {MOST_STEPS} "
             "steps can be read; choose a smaller --depth or --steps"
         )
+    tree = unroll(depth, steps)
     from matplotlib import rc_context  # slow to import, and only needed here
     from matplotlib.figure import Figure
 

@@ -1,0 +1,145 @@
+"""``engram probe``."""
+
+import importlib
+import json
+import sys
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+from engram.cli._console import plain
+from engram.errors import OptionError, check_choice
+from engram.probe import PARTS, Cost, Profile, profile, profile_run
+from engram.report import write_probe_page
+from engram.train import read_options
+
+
+@dataclass(frozen=True)
+class Probe:
+    """How much memory has a model: a run, or any PyTorch model by the name of what makes it. Nothing is changed.
+
+    Several models are put side by side.
+
+    Examples:
+        engram probe runs/first -o page.html
+        engram probe mypackage.models:make_model --input-size 8 --length 500
+        engram probe runs/lstm runs/exprnn runs/s4d -o page.html
+        engram probe torch.nn:LSTM --option input_size=8 hidden_size=32 --parts gradient_reach memory_capacity
+    """
+
+    models: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Run directories, finished or still training; or module:factory, found from the current directory too."""
+    input_size: int | None = None
+    """D, where the model does not say how many inputs it reads."""
+    length: int | None = None
+    """The steps looked back: 200; of a run, those of its task, up to 1,000."""
+    parts: tuple[str, ...] = PARTS
+    """What is measured."""
+    option: tuple[str, ...] = ()
+    """What the factory is called with, as NAME=VALUE."""
+    batch_first: bool | None = None
+    """Whether the model reads (batch, time, features); found out unless given."""
+    seed: int = 0
+    """Of the weights that a factory draws, and of the inputs."""
+    last: bool = False
+    """Of a run: the last weights, not those of the best validation."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Where a page (.html) or a picture (.svg or .png) goes."""
+    json: bool = False
+    """Print one JSON object, the parts by name; of several models a list of them."""
+
+    def run(self) -> None:
+        for part in self.parts:
+            check_choice("part", part, PARTS)
+        if self.output is not None and self.output.suffix not in (".html", ".svg", ".png"):
+            raise OptionError(f"--output must end in .html, .svg or .png, got {self.output}")
+        if not self.models:
+            raise OptionError("engram probe needs a model: a run directory, or module:factory such as torch.nn:LSTM")
+        if self.output is not None and self.output.suffix != ".html" and len(self.models) > 1:
+            raise OptionError(f"a picture is of one model; several go on a page (.html), got {self.output}")
+        console = plain(stderr=True)
+        found = []
+        for model in self.models:
+            with console.status(f"preparing {model} ...") as status:
+
+                def before(cost: Cost, model: str = model) -> None:
+                    console.print(f"cost of {model}: {cost.words()}")
+
+                def each(part: str, status: Any = status, model: str = model) -> None:
+                    status.update(f"{model}: measuring {part.replace('_', ' ')} ...")
+
+                found.append(self._profile(model, before=before, each=each))
+        self._show(found)
+        if self.output is not None:
+            if self.output.suffix == ".html":
+                write_probe_page(self.output, *found)
+            else:
+                found[0].draw(self.output)
+            console.print(f"{'page' if self.output.suffix == '.html' else 'figure'}: {self.output}")
+
+    def _show(self, found: list[Profile]) -> None:
+        if self.json:
+            objects = [each.to_dict() for each in found]
+            print(json.dumps(objects[0] if len(objects) == 1 else objects))
+            return
+        print("\n\n".join(each.words() for each in found))
+        if len(found) > 1:
+            table = Table("", *(each.name for each in found))
+            columns = [each.summary() for each in found]
+            for name in columns[0]:
+                table.add_row(name, *(column[name] for column in columns))
+            Console().print(table)
+
+    def _profile(self, model: str, **hooks: Any) -> Profile:
+        common: dict[str, Any] = {"parts": self.parts, "seed": self.seed, **hooks}
+        if Path(model).exists() or ":" not in model:
+            if self.input_size is not None or self.option or self.batch_first is not None:
+                raise OptionError("--input-size, --option and --batch-first are for module:factory; a run knows them")
+            return profile_run(model, best=not self.last, length=self.length, **common)
+        torch.manual_seed(self.seed)
+        module = make(model, read_options(self.option))
+        if self.length is not None:
+            common["length"] = self.length
+        return profile(module, input_size=self.input_size, batch_first=self.batch_first, name=model, **common)
+
+
+def make(name: str, options: dict[str, Any]) -> nn.Module:
+    """The model that ``package.module:factory`` makes, or is; every way in which that can fail is told in one line."""
+    module_name, _, attribute = name.partition(":")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise OptionError(
+                f"{module_name} cannot be imported: it needs {error.name}, which is not installed"
+            ) from error
+        raise OptionError(f"there is no module {error.name!r}, here or installed: {name} is module:factory") from None
+    except Exception as error:
+        raise OptionError(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from error
+    if not hasattr(module, attribute):
+        near = get_close_matches(attribute, [found for found in vars(module) if not found.startswith("_")], n=1)
+        hint = f". Did you mean {near[0]!r}?" if near else ""
+        raise OptionError(f"there is no {attribute!r} in {module_name}{hint}")
+    factory = getattr(module, attribute)
+    if isinstance(factory, nn.Module):
+        return factory
+    if not callable(factory):
+        raise OptionError(f"{name} is not a factory: it cannot be called, it is of type {type(factory).__name__}")
+    try:
+        made = factory(**options)
+    except Exception as error:
+        raise OptionError(
+            f"{name} raised {type(error).__name__}: {error}. Arguments go as --option NAME=VALUE"
+        ) from error
+    if not isinstance(made, nn.Module):
+        raise OptionError(f"{name} must make a torch.nn.Module, it made {type(made).__name__}")
+    return made

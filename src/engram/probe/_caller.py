@@ -1,0 +1,126 @@
+"""How a model is called, whatever its order of dimensions, its form of output and its kind of input."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engram.errors import DTypeError, EngramError, OptionError, ShapeError, check_size
+
+
+class Caller:
+    """Calls a module time first; the order of its own dimensions must be set in ``batch_first``.
+
+    Attributes:
+        module, input_size: the model, and D.
+        batch_first: whether the module reads ``(B, T, D)``.
+        symbols: whether it reads symbols: it is then given vectors over the symbols in place of one-hot ones.
+        dtype, device: of its numbers.
+    """
+
+    batch_first: bool
+
+    def __init__(self, module: nn.Module, input_size: int | None) -> None:
+        if not isinstance(module, nn.Module):
+            raise DTypeError(f"a model is a torch.nn.Module, got {type(module).__name__}")
+        self.module = module
+        weight = next((p for p in module.parameters() if p.is_floating_point() or p.is_complex()), torch.zeros(()))
+        self.dtype, self.device = weight.dtype.to_real(), weight.device
+        self._embedding = next((m for m in module.modules() if isinstance(m, nn.Embedding)), None)
+        vocabulary = getattr(module, "vocabulary", 0) if hasattr(module, "layer") else 0  # of engram's own networks
+        self.symbols = bool(vocabulary)
+        size = (vocabulary or _found_size(module)) if input_size is None else input_size
+        if size is None:
+            raise OptionError(f"{type(module).__name__} does not say how many inputs it reads: give input_size")
+        self.input_size = check_size("input_size", size)
+
+    def draw(self, steps: int, batch: int, generator: torch.Generator) -> Tensor:
+        """Inputs ``(T, B, D)`` without a pattern: standard normal numbers, or one-hot symbols."""
+        if self.symbols:
+            drawn = torch.randint(self.input_size, (steps, batch), generator=generator)
+            inputs = nn.functional.one_hot(drawn, self.input_size)
+        else:
+            inputs = torch.randn(steps, batch, self.input_size, generator=generator, dtype=torch.float64)
+        return inputs.to(self.device, self.dtype)
+
+    def _try(self, inputs: Tensor) -> Tensor:
+        """The bare output of a call with either order of dimensions; its rank is checked here."""
+        return _parted(self._raw(inputs.transpose(0, 1) if self.batch_first else inputs))[0]
+
+    def _call(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """Time first to time first: outputs ``(S, B, C)``, real, and the state as it came."""
+        result = self._raw(inputs.transpose(0, 1) if self.batch_first else inputs, state)
+        output, after = _parted(result)
+        if output.is_complex():
+            output = torch.view_as_real(output).flatten(-2)
+        if output.dim() == 2:
+            output = output[None]
+        elif self.batch_first:
+            output = output.transpose(0, 1)
+        steps, batch = inputs.shape[:2]
+        if output.shape[1] != batch or output.shape[0] not in (1, steps):
+            raise ShapeError(
+                f"the model must give one output a sequence, or one a step; of {steps} steps and {batch} sequences it "
+                f"made {tuple(output.shape)} (time first)"
+            )
+        return output, after
+
+    def _raw(self, inputs: Tensor, state: Any = None) -> Any:
+        try:
+            with self._reading(inputs) as given:
+                return self.module(given) if state is None else self.module(given, state)
+        except EngramError:
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError) as error:
+            said = " ".join(str(error).split())
+            raise ShapeError(
+                f"the model refused inputs of shape {tuple(inputs.shape)}: {type(error).__name__}: {said[:300]}"
+            ) from error
+
+    @contextmanager
+    def _reading(self, inputs: Tensor) -> Iterator[Tensor]:
+        """What the module is handed; of symbols, the layer that reads them is given the vectors in their place."""
+        if not self.symbols:
+            yield inputs
+            return
+        if self._embedding is not None:
+            vectors = inputs @ self._embedding.weight
+            hook: Any = self._embedding.register_forward_hook(lambda *_: vectors)
+        else:
+            hook = self.module.layer.register_forward_pre_hook(lambda _, given: (inputs, *given[1:]))  # type: ignore[union-attr]
+        try:
+            yield inputs.argmax(-1)
+        finally:
+            hook.remove()
+
+
+def _found_size(module: nn.Module) -> int | None:
+    """The inputs that the first part with such a thing reads."""
+    for part in module.modules():
+        for name in ("input_size", "in_features", "in_channels", "num_embeddings"):
+            size = getattr(part, name, None)
+            if isinstance(size, int):
+                return size
+    return None
+
+
+def _parted(result: Any) -> tuple[Tensor, Any]:
+    """Output and state of what a module returned."""
+    output, state = result, None
+    if isinstance(result, tuple | list) and result:
+        output, state = result[0], result[1] if len(result) == 2 else None
+    for name in ("logits", "last_hidden_state"):
+        if isinstance(getattr(result, name, None), Tensor):
+            output = getattr(result, name)
+    if not isinstance(output, Tensor):
+        raise ShapeError(
+            f"the model must return a tensor, or a tuple that begins with one; got {type(result).__name__}"
+        )
+    if output.dim() not in (2, 3):
+        raise ShapeError(
+            "the output of the model must have rank 3, (time, batch, features) or (batch, time, features), or rank 2, "
+            f"(batch, features); got rank {output.dim()}, shape {tuple(output.shape)}"
+        )
+    return output, state

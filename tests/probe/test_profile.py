@@ -1,0 +1,221 @@
+"""The whole profile: every part or its reason, as words, JSON, picture and page."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import engram
+from engram.errors import OptionError, RunError, ShapeError
+from engram.probe import PARTS, Cost, Subject, profile, profile_run
+from engram.tasks import Adding, Copy, PAutomaC, StartEnd, Task
+from engram.train import RunDirectory, Settings, train
+
+KEYS = {"gradient_reach", "fisher_memory", "memory_capacity", "spectrum", "lyapunov", "separation_rank"}
+
+
+@pytest.fixture(scope="module")
+def lstm() -> Any:
+    torch.manual_seed(0)
+    return profile(nn.LSTM(3, 6), length=40)
+
+
+def test_all_parts(lstm: Any) -> None:
+    found = json.loads(json.dumps(lstm.to_dict(), allow_nan=False))
+    assert set(PARTS) == KEYS | {"structure"}
+    assert set(found) >= KEYS
+    assert [name for name in PARTS if "reason" in found[name]] == ["structure"]
+    assert len(found["gradient_reach"]["norms"]) == 40
+    assert len(found["memory_capacity"]["lags"]) == 41
+    assert found["lyapunov"]["exponents"][0] < 0
+    assert "linearised" in found["notes"][0]
+    assert "Jacobian of a step" in found["notes"][1]
+    for part in lstm.parts.values():
+        assert (part if isinstance(part, str) else part.words()) in lstm.words()
+
+
+def test_the_parts_agree(linear: Any) -> None:
+    """Of 0.9 Q every part sees 0.9: the gradient, the spectrum, the Lyapunov exponents; and it is normal."""
+    rotation = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64))[0]
+    found = profile(linear(0.9 * rotation, torch.randn(5, 1)), length=60)
+    parts = found.parts
+    assert parts["gradient_reach"].decay.rate == pytest.approx(-0.10536, abs=1e-4)
+    assert parts["spectrum"].radius == pytest.approx(0.9)
+    assert parts["lyapunov"].exponents == pytest.approx([-0.10536] * 5, abs=1e-4)
+    assert parts["fisher_memory"].total == pytest.approx(parts["fisher_memory"].normal_bound)
+    assert parts["structure"].matrices[0].drift == pytest.approx(0.19)
+    assert found.notes == []  # linear: nothing was linearised
+
+
+def test_without_a_state() -> None:
+    """Of a model that only maps inputs to outputs, three parts are left; the others say why not."""
+    found = profile(nn.Sequential(nn.Linear(3, 4), nn.Tanh()), length=20).to_dict()
+    assert {name for name in PARTS if "reason" not in found[name]} == {
+        "gradient_reach",
+        "memory_capacity",
+        "separation_rank",
+    }
+    assert found["lyapunov"] == {"reason": "the state of this model cannot be handed in: it returns none"}
+
+
+def test_too_large_for_the_exact_parts() -> None:
+    """More than 64 outputs and 512 states: sampled, or left out with the reason."""
+    parts = ("gradient_reach", "fisher_memory", "lyapunov")
+    found = profile(nn.RNN(2, 520), length=10, parts=parts)
+    assert not found.parts["gradient_reach"].exact
+    assert "up to 512 are measured" in found.parts["fisher_memory"]
+    assert found.notes == ["of a state of 520 numbers Lyapunov exponents are along one sequence"]
+
+
+class NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.cumsum(1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        raise RuntimeError("no gradient of this\nmore words")
+
+
+class Forward(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return NoGradient.apply(x)
+
+
+def test_a_model_without_a_gradient() -> None:
+    """What torch refuses in one part is the reason of that part; the others are measured."""
+    found = profile(Forward(), input_size=2, length=10, parts=("gradient_reach", "separation_rank"))
+    assert found.parts["gradient_reach"] == "RuntimeError: no gradient of this"
+    assert found.parts["separation_rank"].rank == 2  # start + end
+
+
+def test_data_in_the_order_of_the_module() -> None:
+    """The same inputs, batch first or time first, give the same numbers; others give others."""
+    first, last = nn.RNN(3, 5), nn.RNN(3, 5, batch_first=True)
+    last.load_state_dict(first.state_dict())
+    x = 3 * torch.randn(20, 2, 3)
+    options: dict[str, Any] = {"parts": ["gradient_reach"], "length": 20}
+    one, two = profile(first, data=x, **options), profile(last, data=x.transpose(0, 1), **options)
+    assert one.parts["gradient_reach"].norms == pytest.approx(two.parts["gradient_reach"].norms)
+    assert one.parts["gradient_reach"].norms != profile(first, **options).parts["gradient_reach"].norms
+
+
+def test_cost_comes_first() -> None:
+    told: list[Any] = []
+    found = profile(
+        nn.GRU(2, 3), length=16, parts=("gradient_reach", "structure"), before=told.append, each=told.append
+    )
+    assert isinstance(told[0], Cost)
+    assert told[1:] == ["gradient_reach", "structure"]
+    assert (found.cost.passes, found.cost.steps) == (1 + 3, 2 * 16)
+    assert found.cost.seconds > 0
+    assert "4 passes over whole sequences and 32 single steps" in found.cost.words()
+
+
+def test_the_same_seed_the_same_numbers() -> None:
+    module = nn.GRU(2, 3)
+    one, two, other = (profile(module, length=16, seed=seed).to_dict() for seed in (3, 3, 4))
+    assert [one[name] for name in PARTS] == [two[name] for name in PARTS]
+    assert one["gradient_reach"] != other["gradient_reach"]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"parts": ["fischer_memory"]}, OptionError, "Did you mean 'fisher_memory'?"),
+        ({"length": 3}, OptionError, "length must be at least 8"),
+        ({"data": torch.ones(5, 3)}, ShapeError, "data must be sequences of rank 3 with 2 features"),
+        ({"input_size": 7}, ShapeError, "refused inputs"),
+    ],
+)
+def test_what_is_refused(options: dict[str, Any], kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words.replace("?", r"\?")):
+        profile(nn.GRU(2, 3), **options)
+
+
+# Pictures
+
+
+def test_the_picture(lstm: Any, tmp_path: Path) -> None:
+    for name in ("a.svg", "b.svg"):
+        lstm.draw(tmp_path / name)
+    profile(nn.GRU(1, 2), length=8, parts=["structure"]).draw(tmp_path / "c.png")
+    content = (tmp_path / "a.svg").read_text()
+    assert ET.fromstring(content).tag == "{http://www.w3.org/2000/svg}svg"
+    for words in ("Gradient reach", "Fisher memory", "Memory capacity", "Lyapunov", "Separation rank", "not measured"):
+        assert words in content
+    assert content == (tmp_path / "b.svg").read_text()
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(OptionError, match=r"must end in .svg or .png"):
+        lstm.draw(tmp_path / "d.txt")
+
+
+@pytest.mark.parametrize("make", [lambda: engram.nn.RAC(3, 4, 2), lambda: nn.Linear(2, 2), lambda: nn.ReLU()])
+def test_every_picture_can_be_drawn(make: Any, tmp_path: Path) -> None:
+    """Also where curves are zero or missing (a warning would fail the test)."""
+    profile(make(), input_size=3 if isinstance(make(), nn.ReLU) else None, length=60).draw(tmp_path / "a.svg")
+
+
+# Runs
+
+
+def _trained(folder: Path, task: Task, model: str, **options: Any) -> RunDirectory:
+    usual = {"hidden": 6, "batch": 4, "steps": 3, "valid_samples": 8, "test_samples": 8, "threads": 1}
+    return train(Settings(task, model, **(usual | options)), folder, "run", show=False)
+
+
+TASKS: list[tuple[Task, str]] = [(Copy(6, 2), "nnrnn"), (Adding(20), "lstm"), (StartEnd(12, 2, 3), "tensor-train")]
+
+
+@pytest.mark.parametrize(("task", "model"), TASKS, ids=lambda part: getattr(part, "name", part))
+def test_a_run(tmp_path: Path, task: Task, model: str) -> None:
+    run = _trained(tmp_path, task, model)
+    found = profile_run(run.folder)
+    assert found.length == task.steps
+    assert found.name == f"{model} on {task.name}, 3 steps trained"
+    assert not isinstance(found.parts["gradient_reach"], str)
+    assert isinstance(found.parts["lyapunov"], str) == (model == "tensor-train")
+
+
+def test_a_run_is_measured_on_its_loss(tmp_path: Path) -> None:
+    """Adding is answered once: dL/dh_t is of (y - target)^2 at the end, as plain autograd has it."""
+    run = _trained(tmp_path, Adding(20), "rnn")
+    found = profile_run(run.folder, parts=["gradient_reach"], batch=3, seed=1)
+    from engram.tasks import seeded
+    from engram.train import load_network
+
+    network: Any = load_network(run.folder)
+    batch = Adding(20).sample(3, seeded(1, "probe"))
+    state = None
+    states = []
+    for x in batch.inputs:
+        output, state = network(x[None], state)
+        state = state.detach().requires_grad_() if not states else state
+        state.retain_grad()
+        states.append(state)
+    Adding(20).loss(output, batch).backward()
+    expected = [float(s.grad.square().sum((0, 2)).mean().sqrt()) for s in states[:-1]]
+    assert found.parts["gradient_reach"].states[1:] == pytest.approx(expected[::-1], rel=1e-4)
+
+
+def test_a_run_of_symbols(tmp_path: Path) -> None:
+    subject = Subject(engram.train.make_network(Settings(PAutomaC(), "gru", hidden=5)))
+    data = torch.randint(subject.input_size, (15, 3))
+    found = profile(
+        subject.module, data=data, length=15, parts=["gradient_reach", "separation_rank"], batch_first=False
+    )
+    assert found.length == 15
+    assert len(found.parts["separation_rank"].by_split) == 5
+
+
+def test_a_part_of_a_run(tmp_path: Path) -> None:
+    run = _trained(tmp_path, Copy(30, 2), "exprnn")
+    assert profile_run(run.folder, length=10, parts=["gradient_reach"]).length == 10
+    with pytest.raises(RunError, match="have 34 steps: --length 99 is more"):
+        profile_run(run.folder, length=99)
+    with pytest.raises(RunError, match="is not a run"):
+        profile_run(tmp_path)

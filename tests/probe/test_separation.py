@@ -1,0 +1,101 @@
+"""The numerical separation rank; of recurrent arithmetic circuits it is the one that is certified exactly."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import engram
+from engram.certify import certify, rac_claim
+from engram.errors import OptionError, ShapeError
+from engram.probe import Subject, separation_rank
+
+# (M, R, T, L) -> rank
+CIRCUITS = {
+    (2, 2, 6, 1): 2,
+    (3, 2, 6, 1): 2,
+    (4, 3, 4, 1): 3,
+    (2, 2, 6, 2): 8,
+    (3, 3, 4, 2): 9,
+    (2, 2, 8, 2): 10,
+    (2, 3, 6, 2): 8,
+}
+
+
+@pytest.mark.parametrize("seed", [0, 3, 4])
+@pytest.mark.parametrize("sizes", CIRCUITS)
+def test_circuits_have_their_certified_rank(sizes: tuple[int, int, int, int], seed: int) -> None:
+    modes, channels, steps, depth = sizes
+    torch.manual_seed(seed)
+    circuit = engram.nn.RAC(modes, channels, depth, dtype=torch.float64)
+    found = separation_rank(circuit, length=steps, templates=torch.eye(modes), seed=seed)
+    assert found.rank == CIRCUITS[sizes]
+    assert found.rank == certify(rac_claim(modes, channels, steps, depth)).found["rank"]
+    assert found.whole
+    assert found.side == (modes ** (steps // 2),) * 2
+
+
+def test_float32_is_measured_in_float64() -> None:
+    found = separation_rank(engram.nn.RAC(2, 2, 2), length=8, templates=torch.eye(2))
+    assert found.rank == 10
+    assert found.tolerance < 1e-12
+
+
+class Sums(nn.Module):
+    """A function of the sum of all inputs so far."""
+
+    def __init__(self, power: int) -> None:
+        super().__init__()
+        self.power = power
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.cumsum(1) ** self.power
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_powers_of_a_sum(power: int) -> None:
+    """(a + b)^p = sum of binom(p, k) a^k b^(p-k): rank p + 1 at every split with enough values on both sides."""
+    found = separation_rank(Subject(Sums(power), 1, batch_first=True), templates=torch.tensor([[0.1], [1.0], [-0.7]]))
+    assert found.rank == power + 1
+    assert {found.by_split[split] for split in (2, 3, 4)} == {power + 1}
+    assert found.by_split[1] == min(3, power + 1)
+
+
+def test_no_memory_is_rank_one() -> None:
+    found = separation_rank(nn.Linear(2, 3))
+    assert found.rank == 1
+    assert found.effective == pytest.approx(1)
+
+
+def test_a_long_one_is_sampled() -> None:
+    """A shallow circuit has R at any length; 2^20 sequences are not made."""
+    circuit = engram.nn.RAC(2, 3, dtype=torch.float64)
+    found = separation_rank(circuit, length=20, templates=torch.eye(2))
+    assert found.rank == 3
+    assert not found.whole
+    assert found.side == (64, 64)
+    assert set(found.by_split) == {5, 10, 15}
+    assert "sampled" in found.words()
+
+
+def test_one_unit() -> None:
+    """Unit 0 of two units that never meet: a product of both halves, rank 1; both together: 2."""
+    circuit = engram.nn.RAC(2, 2, dtype=torch.float64)
+    with torch.no_grad():
+        circuit.cells[0].weight_hh.copy_(torch.eye(2))
+    assert separation_rank(circuit, length=4, templates=torch.eye(2), unit=0).rank == 1
+    assert separation_rank(circuit, length=4, templates=torch.eye(2)).rank == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"templates": torch.eye(3)}, ShapeError, r"templates must be \(K, 2\) with K >= 2"),
+        ({"templates": torch.ones(1, 2)}, ShapeError, "K >= 2"),
+        ({"templates": 1}, OptionError, "templates must be at least 2"),
+        ({"length": 1}, OptionError, "length must be at least 2"),
+        ({"unit": 9}, OptionError, "unit must be one of the outputs 0 .. 2, got 9"),
+    ],
+)
+def test_what_is_refused(options: dict[str, object], kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        separation_rank(nn.Linear(2, 3), **options)  # type: ignore[arg-type]
