@@ -37,7 +37,9 @@ def draw_curves(run: RunDirectory, path: Path) -> None:
 
 
 def _panel(axis: Any, lines: list[dict[str, Any]], name: str, level: float, label: str) -> None:
-    exams = [split for split in dict.fromkeys(line["split"] for line in lines) if split not in ("train", "valid", "probe")]
+    exams = [
+        split for split in dict.fromkeys(line["split"] for line in lines) if split not in ("train", "valid", "probe")
+    ]
     tests = [(split, TESTS[k % len(TESTS)], 0.0, MARKERS[k % len(MARKERS)]) for k, split in enumerate(exams)]
     for split, color, width, marker in [("train", TRAIN, 1.0, ""), ("valid", VALID, 1.8, ""), *tests]:
         points = [(line["step"], line[name]) for line in lines if line["split"] == split and name in line]

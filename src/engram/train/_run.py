@@ -40,8 +40,8 @@ def train(
     """Train a new run in ``out/name`` to its end, and test it.
 
     Ctrl-C saves and raises KeyboardInterrupt; a loss that is not finite or a full disk raise StoppedError. After
-    any end, :func:`resume` goes on. ``show`` prints progress to standard error; ``command`` is noted in run.json. ``observe`` measures the
-    network every ``settings.probe_every`` steps, such as :func:`engram.probe.watch`.
+    any end, :func:`resume` goes on. ``show`` prints progress to standard error; ``command`` is noted in run.json;
+    ``observe``, such as :func:`engram.probe.watch`, measures the network every ``settings.probe_every`` steps.
     """
     settings = replace(settings, threads=settings.threads or torch.get_num_threads())  # resume with as many
     folder = Path(out) / (_free_name(Path(out), settings) if name is None else _inside(name))
