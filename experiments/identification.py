@@ -19,13 +19,14 @@ from statistics import median
 from typing import Any
 
 import torch
+from kept import kept
 from torch import Tensor
 
 from engram.convert import to_orthogonal
 from engram.errors import StoppedError
 from engram.nn import RNN
 from engram.tasks import ContractiveSystem
-from engram.train import RunDirectory, Settings, resume, train
+from engram.train import Settings
 
 MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "RNN": ("rnn", ("activation=relu",)),
@@ -61,11 +62,9 @@ def settings(scale: dict[str, Any], model: str, hidden: int, system: int, snr: f
 
 
 def learned(given: Settings, out: Path, folder: str) -> float | None:
-    """R^2 on the test of a run, trained now if it is not there, to its end if it was killed; None if it diverged."""
+    """R^2 on the test of a run; None if it diverged."""
     try:
-        run = RunDirectory(out / folder) if (out / folder / "run.json").exists() else train(given, out, folder)
-        if run.status not in ("done", "failed"):
-            run = resume(run.folder)
+        run = kept(given, out, folder)
     except StoppedError:
         return None
     return run.facts["results"]["test"]["r2"] if run.status == "done" else None

@@ -6,9 +6,9 @@ from engram.train import RunDirectory, Settings, resume, train
 
 
 def kept(settings: Settings, out: Path, name: str) -> RunDirectory:
-    """The finished run of these settings in ``out / name``."""
+    """The run of these settings in ``out / name``, to its end; one that failed (diverged) stays so."""
     folder = out / name
     if not (folder / "run.json").exists():
         return train(settings, out, name)
     run = RunDirectory(folder)
-    return run if run.status == "done" else resume(folder)
+    return run if run.status in ("done", "failed") else resume(folder)
