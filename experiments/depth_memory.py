@@ -20,8 +20,8 @@ from engram.train import Settings
 
 SOLVED = 0.99
 SCALES = {  # task: its options, the name of the delay and its values, the budget, the steps
-    "copying-memory": ({"length": 10, "symbols": 8}, "delay", [0, 100, 200, 300, 400], 2**11, 2000),
-    "start-end": ({"data": 4, "symbols": 4}, "length", [20, 40, 80, 160], 2**13, 3000),
+    "copying-memory": ({"length": 10, "symbols": 8}, "delay", [0, 100, 200, 300], 2**11, 2000),
+    "start-end": ({"data": 4, "symbols": 4}, "length", [20, 40, 80], 2**13, 3000),
 }
 
 

@@ -45,7 +45,7 @@ class Item:
 
 XAVIER = ("init=xavier",)
 DEEP = {1: (16, 32, 40, 45, 50), 2: (10, 20, 25, 30), 4: (8, 12, 15, 20), 8: (6, 10, 14)}
-TANH = {1: (20, 40, 80), 2: (10, 20, 40), 4: (8, 16, 32)}
+TANH = {1: (20, 80), 2: (20, 40), 4: (16, 32)}
 ITEMS = {
     "lag-copy": Item(
         LagCopy(),
@@ -65,10 +65,10 @@ ITEMS = {
     "parity": Item(
         Parity(),
         (
-            Case("tanh in the recurrence, L = 1", "rnn", 1, (5, 10, 20, 40)),
-            Case("tanh in depth, L = 1", "depth-rnn", 1, (20, 40, 80), XAVIER),
-            Case("tanh in depth, L = 4", "depth-rnn", 4, (20, 40), XAVIER),
-            Case("linear 2RNN, L = 1", "2rnn", 1, (5, 10), ("activation=identity",)),
+            Case("tanh in the recurrence, L = 1", "rnn", 1, (10, 20)),
+            Case("tanh in depth, L = 1", "depth-rnn", 1, (40,), XAVIER),
+            Case("tanh in depth, L = 4", "depth-rnn", 4, (20,), XAVIER),
+            Case("linear 2RNN, L = 1", "2rnn", 1, (5,), ("activation=identity",)),
         ),
         4000,
     ),
@@ -117,7 +117,7 @@ def draw(folder: Path, results: Path) -> None:
             found = {width: [r["mse"] for r in rows if (r["case"], r["width"]) == (case.label, width)]
                      for width in case.widths}  # fmt: skip
             found = {width: values for width, values in found.items() if values}
-            axis.plot(found, [median(values) for values in found.values()], "o-", color=color, label=case.label)
+            axis.plot(list(found), [median(values) for values in found.values()], "o-", color=color, label=case.label)
             axis.fill_between(list(found), [min(v) for v in found.values()], [max(v) for v in found.values()],
                               color=color, alpha=0.2, linewidth=0)  # fmt: skip
             if name == "lag-copy":
@@ -126,6 +126,8 @@ def draw(folder: Path, results: Path) -> None:
                 floor = [(n, max(0.0, 1 - n * case.layers / 40)) for n in range(5, 51)]
                 axis.plot(*zip(*floor, strict=True), color=color, linewidth=0.8, alpha=0.6)
         axis.set(title=name, xlabel="hidden units n", ylabel="test MSE")
+        if name == "lag-copy":
+            axis.set(yscale="log", ylim=(1e-8, 2))
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(fontsize=7, frameon=False)
     if "lag-copy" in names:

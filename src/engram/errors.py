@@ -91,3 +91,10 @@ def check_between(name: str, value: object, low: float, high: float) -> float:
     if not low < value < high:
         raise OptionError(f"{name} must lie between {low} and {high}, both left out, got {value}")
     return value
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return ``value`` if it is True or False: a word such as "no" would count as True."""
+    if not isinstance(value, bool):
+        raise DTypeError(f"{name} must be True or False, got {value!r}")
+    return value

@@ -10,7 +10,7 @@ from engram.certify import CLAIMS, PRIME, RACDeep, RACShallow, TTEqualCores, cer
 from engram.certify._certificate import _seal
 from engram.certify._field import draw
 from engram.cli import main
-from engram.errors import CertificateError, EngramError
+from engram.errors import CertificateError
 
 
 @pytest.fixture
@@ -55,6 +55,18 @@ FORGED = {
     "an unknown claim": {"claim": "rac-deeper"},
     "another version": {"version": 2},
     "a composite prime": {"prime": 2147483628},
+    "a rank that is no whole number": {"rank": 45.0},
+    "a truth that is a number": {"holds": 1},
+    "a matrix of fractions": {"matrix": [81.0, 81]},
+    "a version that is a truth": {"version": True},
+    "a seed that is a truth": {"seed": False},
+    "a seed too large": {"seed": 2**70},
+    "a negative seed": {"seed": -1},
+    "an unknown witness": {"witness": "luck"},
+    "a claim that is no word": {"claim": []},
+    "sizes without names": {"sizes": [3, 3, 8, 3]},
+    "a length for ever": {"sizes": {"modes": 3, "channels": 3, "steps": 10**9, "templates": 3}},
+    "weights beyond memory": {"sizes": {"modes": 3, "channels": 10**6, "steps": 8, "templates": 3}},
     "an odd length": {"sizes": {"modes": 3, "channels": 3, "steps": 7}},
     "an unknown size": {"sizes": {"modes": 3, "size": 3}},
 }
@@ -63,8 +75,33 @@ FORGED = {
 @pytest.mark.parametrize("change", FORGED)
 def test_what_is_forged_is_found(change: str, file: Path) -> None:
     changed(file, **FORGED[change])
-    with pytest.raises(EngramError):
+    with pytest.raises(CertificateError, match="certificate"):
         verify(file)
+
+
+def test_a_forged_file_does_not_hide_the_next(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = file.with_name("wrong.json")
+    wrong.write_text(file.read_text())
+    changed(wrong, prime=15)
+    assert main(["verify", str(wrong), str(file), "--json"]) == 2
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["ok"], second["ok"], second["rank"], second["holds"]) == (False, True, 45, True)
+
+
+def test_limits_of_a_check(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(file), "--max-side", "80"]) == 2
+    assert "--max-side is 80" in capsys.readouterr().err
+    assert main(["verify", str(file), "--max-side", "81"]) == 0
+
+
+def test_an_empty_file_is_called_so(tmp_path: Path) -> None:
+    (tmp_path / "empty.json").touch()
+    with pytest.raises(CertificateError, match="it is empty"):
+        verify(tmp_path / "empty.json")
+
+
+def test_one_channel_is_no_channels() -> None:
+    assert "with 1 channel and 1 mode has" in certify(RACShallow(1, 1, 2)).statement
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "no JSON", '{"claim": "rac-deep"}'])
@@ -83,7 +120,13 @@ WRONG = {
     "rac --prime 10": "prime must be a prime below 2^31",
     "rac --depth 1 --witness construction": "proved without a construction",
     "rac --witness luck": "unknown witness 'luck'",
-    "rac --modes 9 --steps 16": "needs 29,648,323,322 MB",
+    "rac --modes 9 --steps 16": "need 29,648,327,454 MB",
+    "rac --steps 1000000000": "3^500000000 rows needs about 10^477121250 MB",
+    "rac --modes 2 --channels 1000000 --steps 4": "its weights need 32,000,",
+    "rac --modes 2 --steps 4 --depth 1000000000": "choose smaller sizes",
+    "tt --modes 3 --rank 100000 --steps 4": "choose smaller sizes",
+    "rac --max-memory nan": "raise --max-memory",
+    "rac --seed 18446744073709551616": "seed must be below 2^64",
     "rac --max-side 10": "--max-side is 10",
     "rac-deep --modes 3 --channels 3 --steps 8 --depth 3": "options: --depth 3",
     "rac-deep --modes 3 --channels 3 --steps 7": "steps must be even",
@@ -91,9 +134,11 @@ WRONG = {
     "rac --modes x": "--modes must be a whole number, got 'x'",
     "tt --rank 0": "rank must be at least 1, got 0",
     "atlas --max-side 1": "--max-side must be at least 2, got 1",
+    "atlas --prime 15": "prime must be a prime",
+    "atlas --max-side 10000000 --max-modes 2 --max-channels 1 --max-depth 1": "choose smaller sizes",
     "atlas --jobs 0": "--jobs must be at least 1, got 0",
     "min-width --task strt-end": "Did you mean 'start-end'?",
-    "min-width --task psmnist": "give --modes and --steps",
+    "min-width --task psmnist": "in place of --task give --modes",
     "min-width --depth 0": "depth must be at least 1, got 0",
     "rack": "unknown claim 'rack'",
 }

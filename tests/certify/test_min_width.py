@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from engram.certify import min_width, parameters
+from engram.certify import min_width, multiset, parameters
 from engram.cli import main
 from engram.errors import OptionError
 
@@ -69,3 +69,11 @@ def test_command_tells_conjectures_apart(capsys: pytest.CaptureFixture[str]) -> 
     assert "over 6 steps" in said
     assert "(Conjecture 1, not proven)" in said
     assert "theorem" not in said
+
+
+def test_a_length_beyond_all_grids() -> None:
+    """Neither a grid nor a power of that length is made."""
+    found = min_width(3, 3, 10**9, 3)
+    assert (found["certified"]["steps"], found["certified"]["width"]) == (12, 729)
+    assert found["conjectured"]["width"] == multiset(3, multiset(10**9 // 2, 2))
+    assert min_width(3, 4, 10**9, 1)["width"] == 4

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engram.certify._rac import RAC as Circuit
-from engram.errors import OptionError
+from engram.errors import DTypeError, OptionError
 from engram.kernels import use
 from engram.nn import MIRNN, RAC, TensorTrainNet
 
@@ -206,3 +206,50 @@ def test_the_start_of_the_weights() -> None:
     layer.reset_parameters()
     assert cell.start.eq(1).all()
     assert sum(p.numel() for p in circuit(3, 5, 3).parameters()) == 5 * 3 + 2 * 25 + 3 * 25  # RM + (L-1)R^2 + L R^2
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_the_log_scale_of_a_circuit_with_biases_is_exact(size: float) -> None:
+    """A bias is not scaled with the state below it, be that small or large."""
+    plain, safe = circuit(depth=3, bias=True), circuit(depth=3, bias=True, log_scale=True)
+    safe.load_state_dict(plain.state_dict())
+    x = size * torch.randn(6, 2, 3, dtype=F64)
+    output, state = safe(x)
+    expected, _ = plain(x)
+    torch.testing.assert_close(output[-1] * state.log_scale[-1].exp(), expected[-1], rtol=1e-10, atol=0)
+    ways = [(output[-1] * state.log_scale[-1].exp()).sum(), expected[-1].sum()]
+    grads = [torch.autograd.grad(way, list(net.parameters())) for way, net in zip(ways, (safe, plain), strict=True)]
+    for ours, theirs in zip(*grads, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e25])
+def test_the_log_scale_holds_where_squares_do_not(size: float) -> None:
+    """In single precision the square of 1e25 is infinite and that of 1e-25 is zero."""
+    net = RAC(3, 5, log_scale=True)
+    x = torch.randn(20, 2, 3)
+    one, scaled = net(x)[1].log_scale, net(size * x)[1].log_scale
+    torch.testing.assert_close(scaled, one + 20 * math.log(size), rtol=1e-4, atol=0.1)
+
+
+def test_a_state_of_zeros_has_a_gradient() -> None:
+    net, x = circuit(depth=2, log_scale=True), torch.zeros(4, 2, 3, dtype=F64, requires_grad=True)
+    output, state = net(x)
+    (output.sum() + state.log_scale.sum()).backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    assert all(weight.grad.isfinite().all() for weight in net.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.complex64])
+@pytest.mark.parametrize("log_scale", [False, True])
+def test_every_dtype_of_a_circuit(dtype: torch.dtype, log_scale: bool) -> None:
+    net = RAC(3, 4, 2, dtype=dtype, log_scale=log_scale)
+    assert net(torch.randn(5, 2, 3).to(dtype))[0].dtype == dtype
+    weight = net.cells[0].weight_hh
+    torch.testing.assert_close(weight @ weight.mH, torch.eye(4, dtype=dtype), atol=3e-2, rtol=0)
+
+
+def test_a_log_scale_is_true_or_false() -> None:
+    with pytest.raises(DTypeError, match="log_scale must be True or False, got 'no'"):
+        RAC(3, 4, log_scale="no")

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from engram.certify._tensor_train import constructed_train
-from engram.errors import OptionError, ShapeError
-from engram.nn import NETWORKS, CPNet, TensorTrainNet, model_options
+from engram.errors import DTypeError, OptionError, ShapeError
+from engram.nn import NETWORKS, RAC, CPNet, TensorTrainNet, model_options
 
 F64 = torch.float64
 TRAINS = list(product([False, True], [False, True], [False, True]))
@@ -149,3 +149,31 @@ def test_what_a_command_line_may_ask_for() -> None:
     assert "equal_cores" not in model_options("cp-net")
     assert model_options("rac") >= {"log_scale", "initial_state", "map", "bidirectional", "dropout"}
     assert model_options("lstm") >= {"bias", "dropout", "proj_size"}
+
+
+@pytest.mark.parametrize("kind", NETWORKS.values())
+def test_wrong_calls_are_told_in_our_words(kind: type) -> None:
+    with pytest.raises(OptionError, match=f"unknown option of {kind.__name__} 'rescal'.*Did you mean 'rescale'"):
+        kind(3, 4, 2, 5, rescal=True)
+    with pytest.raises(DTypeError, match="rescale must be True or False, got 'maybe'"):
+        kind(3, 4, 2, 5, rescale="maybe")
+    with pytest.raises(DTypeError, match="and the network torch"):
+        kind(3, 4, 2, 5)(torch.randn(5, 6, 3, dtype=F64))
+    with pytest.raises(ShapeError, match="Leave empty batches out"):
+        kind(3, 4, 2, 5)(torch.randn(5, 0, 3))
+
+
+def test_a_readout_of_another_width_is_refused() -> None:
+    with pytest.raises(ShapeError, match=r"readout must be \(classes, 4\)"):
+        TensorTrainNet.from_circuit(RAC(3, 4), torch.randn(2, 5), 3)
+
+
+def test_rescaling_holds_where_squares_do_not() -> None:
+    """In single precision the square of 1e-25 is zero, and that of 1e25 infinite."""
+    net, x = TensorTrainNet(3, 4, 2, 8, features=0, rescale=True), torch.randn(8, 6, 3)
+    scores, one = net.scores(x)
+    for size in (1e-25, 1e25):
+        factors = torch.tensor([1.0, *[size] * 6, 1.0])[:, None, None]
+        again, log_scale = net.scores(factors * x)
+        torch.testing.assert_close(again, scores, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(log_scale, one + 6 * torch.tensor(size).log(), rtol=1e-4, atol=0.1)

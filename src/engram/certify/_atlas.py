@@ -15,7 +15,8 @@ from engram.certify._by_depth import enough_templates, rac_claim
 from engram.certify._certificate import _seal, certify
 from engram.certify._claim import RankClaim
 from engram.certify._claims import TTDifferentCores, TTEqualCores
-from engram.certify._field import PRIME
+from engram.certify._field import PRIME, check_prime, check_seed
+from engram.certify._limits import check_size_of
 from engram.certify._survey import survey
 from engram.errors import CertificateError, check_size
 
@@ -85,8 +86,11 @@ def atlas(
         jobs: processes; as many as cores unless given.
         tell: called with the number of finished sizes, and of all.
     """
+    check_prime(prime)
+    check_seed(seed)
     sizes = sizes or Range()
     claims = sizes.claims()
+    check_size_of(claims[-1], sizes.max_side, None)  # the largest, before the first one starts
     path = Path(folder) / FILE
     done = _read(path, seed, prime)
     todo = [claim for claim in claims if _key(claim) not in done]

@@ -12,9 +12,14 @@ def multiset(n: int, k: int) -> int:
     return comb(n + k - 1, k)
 
 
+def _at_most(value: int, base: int, exponent: int) -> int:
+    """min(value, base^exponent); the power is not made where it is larger, for T may be very long."""
+    return value if base > 1 and exponent >= value.bit_length() else min(value, base**exponent)
+
+
 def rac_shallow(modes: int, channels: int, steps: int) -> int:
     """Theorem 1.1: sep = min(R, M^{T/2}), for almost all weights (spec/arithmetic-circuits.md 3.2)."""
-    return min(channels, modes ** (steps // 2))
+    return _at_most(channels, modes, steps // 2)
 
 
 def rac_deep(modes: int, channels: int, steps: int) -> int:
@@ -24,7 +29,7 @@ def rac_deep(modes: int, channels: int, steps: int) -> int:
 
 def rac_conjecture(modes: int, channels: int, steps: int, depth: int) -> int:
     """Conjecture 1: sep >= min{((min(M, R) over ((T/2 over L-1)))), M^{T/2}} (3.3)."""
-    return min(multiset(min(modes, channels), multiset(steps // 2, depth - 1)), modes ** (steps // 2))
+    return _at_most(multiset(min(modes, channels), multiset(steps // 2, depth - 1)), modes, steps // 2)
 
 
 def rac_upper(modes: int, channels: int, steps: int, depth: int, templates: int) -> int:
@@ -33,11 +38,14 @@ def rac_upper(modes: int, channels: int, steps: int, depth: int, templates: int)
     y is a polynomial in the states at mid-sequence, of degree ((T/2 over L-l)) in layer l, and in each late input, of
     degree ((tau over L-1)) through a vector of min(M, R) numbers; with K templates an input has K values at most.
     """
-    half = steps // 2
-    states = prod(multiset(channels, multiset(half, depth - layer)) for layer in range(1, depth + 1))
+    half, states = steps // 2, 1
     through = min(modes, channels)
     inputs = prod(min(templates, multiset(through, multiset(tau, depth - 1))) for tau in range(1, half + 1))
-    return min(states, inputs)
+    for layer in range(1, depth + 1):
+        states *= multiset(channels, multiset(half, depth - layer))
+        if states >= inputs:  # more layers only add to it
+            return inputs
+    return states
 
 
 def tt_thesis(modes: int, rank: int, steps: int) -> int:

@@ -13,10 +13,10 @@ import flint
 
 from engram import __version__
 from engram.certify._claim import Claim, Found, RankClaim
-from engram.certify._field import PRIME, check_prime
+from engram.certify._field import PRIME, check_prime, check_seed
 from engram.certify._limits import check_size_of
 from engram.certify._registry import CLAIMS
-from engram.errors import CertificateError, EngramError, check_choice, check_size
+from engram.errors import CertificateError, EngramError, check_choice
 
 VERSION = 1
 
@@ -103,7 +103,7 @@ def certify(
             the free memory or a day.
     """
     check_prime(prime)
-    check_size("seed", seed, least=0)
+    check_seed(seed)
     check_choice("witness", witness, claim.witnesses)
     if isinstance(claim, RankClaim):
         check_size_of(claim, max_side, max_memory)
@@ -115,17 +115,24 @@ def certify(
 def verify(path: Path | str, **limits: Any) -> Certificate:
     """Check a certificate again: its seal, and its numbers, found anew from the seed.
 
+    Args:
+        path: of the file.
+        limits: ``max_side`` and ``max_memory``, as in :func:`certify`.
+
     Raises :class:`CertificateError` with what is wrong.
     """
     content = _read(Path(path))
+    if missing := {"sizes", "prime", "seed", "witness"} - {*content}:
+        raise CertificateError(f"{path} is not a certificate: it has no {', '.join(sorted(missing))}")
     try:
-        claim = CLAIMS[check_choice("claim", content["claim"], CLAIMS)](**content["sizes"])
-        prime, seed, witness = content["prime"], content["seed"], content["witness"]
-    except (KeyError, TypeError, EngramError) as error:
+        claim = CLAIMS[check_choice("claim", str(content["claim"]), CLAIMS)](**content["sizes"])
+        asked = {name: content[name] for name in ("witness", "seed", "prime")}
+        found = certify(claim, **asked, **limits)
+    except (TypeError, EngramError) as error:
         raise CertificateError(f"{path}: {error}") from None
-    found = certify(claim, witness=witness, seed=seed, prime=prime, **limits)
     for name, value in found.to_dict().items():
-        if name not in ("seconds", "software", "seal") and content.get(name) != value:
+        # As JSON has them: to Python 45.0 and 45, or 1 and True, are equal.
+        if name not in ("seconds", "software", "seal") and json.dumps(content.get(name)) != json.dumps(value):
             raise CertificateError(f"{path}: {name} is {content.get(name)!r}, found {value!r}")
     return found
 
@@ -136,10 +143,11 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise CertificateError(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise CertificateError(f"{path} is not a certificate: {error}") from None
+        why = "it is empty" if path.stat().st_size == 0 else str(error)
+        raise CertificateError(f"{path} is not a certificate: {why}") from None
     if not isinstance(content, dict) or "claim" not in content:
         raise CertificateError(f"{path} is not a certificate: it names no claim")
-    if content.get("version") != VERSION:
+    if content.get("version") != VERSION or content["version"] is True:
         raise CertificateError(f"{path} is of version {content.get('version')!r}; this engram checks version {VERSION}")
     seal = content.pop("seal", None)
     if seal != _seal(content):

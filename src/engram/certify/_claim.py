@@ -75,8 +75,18 @@ class RankClaim(Claim):
 
     @property
     @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(K, T/2): the matrix has K^{T/2} rows and as many columns."""
+
+    @property
     def side(self) -> int:
-        """The matrix has this many rows and as many columns."""
+        letters, half = self.shape
+        return int(letters**half)
+
+    @property
+    @abstractmethod
+    def building(self) -> tuple[float, float]:
+        """What the matrix costs beside itself, about: machine words kept, and operations on them."""
 
     @property
     @abstractmethod

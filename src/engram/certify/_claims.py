@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from engram.certify import _bounds as bounds
-from engram.certify._claim import Found, RankClaim
+from engram.certify._claim import Found, RankClaim, many
 from engram.certify._field import Residues
 from engram.certify._rac import conjecture_rac, constructed_rac, random_rac
 from engram.certify._tensor_train import constructed_train, random_train
@@ -43,8 +43,15 @@ class RACShallow(RankClaim):
         object.__setattr__(self, "templates", self.templates or self.modes)
 
     @property
-    def side(self) -> int:
-        return int(self.templates ** (self.steps // 2))
+    def shape(self) -> tuple[int, int]:
+        return self.templates, self.steps // 2
+
+    @property
+    def building(self) -> tuple[float, float]:
+        """Weights and the states of all Starts; two products of matrices a layer, and 0.1 ms a layer and step."""
+        layer, at_once = 2.0 * self.channels**2, min(self.side**2, max(self.side, 1 << 14))
+        words = self.depth * (layer + 2.0 * self.channels * at_once)
+        return words, self.depth * (layer * 2.0 * self.side**2 / self.templates + 1e5 * self.steps)
 
     @property
     def bound(self) -> int:
@@ -65,10 +72,10 @@ class RACShallow(RankClaim):
     def statement(self, found: Found) -> str:
         shallow = bounds.rac_shallow(self.modes, self.channels, self.steps)
         return (
-            f"Almost every recurrent arithmetic circuit of depth {self.depth} with {self.channels} channels and "
-            f"{self.modes} modes has a Start-End separation rank of at least {found['rank']} after {self.steps} steps; "
-            f"{self._claimed()} at least {self.bound}, none gives the grid more than {self.upper}, and a circuit of "
-            f"depth 1 has {shallow}."
+            f"Almost every recurrent arithmetic circuit of depth {self.depth} with {many(self.channels, 'channel')} "
+            f"and {many(self.modes, 'mode')} has a Start-End separation rank of at least {found['rank']} after "
+            f"{self.steps} steps; {self._claimed()} at least {self.bound}, none gives the grid more than "
+            f"{self.upper}, and a circuit of depth 1 has {shallow}."
         )
 
     def _claimed(self) -> str:
@@ -137,9 +144,9 @@ class RACUpper(RACConjecture):
         rank = found["rank"]
         reached = "reaches it" if rank == self.upper else f"reaches {rank}"
         return (
-            f"No recurrent arithmetic circuit of depth {self.depth} with {self.channels} channels and {self.modes} "
-            f"modes gives a grid of {self.templates} templates over {self.steps} steps a Start-End rank "
-            f"above {self.upper}; this one {reached}."
+            f"No recurrent arithmetic circuit of depth {self.depth} with {many(self.channels, 'channel')} and "
+            f"{many(self.modes, 'mode')} gives a grid of {many(self.templates, 'template')} over {self.steps} steps a "
+            f"Start-End rank above {self.upper}; this one {reached}."
         )
 
 
@@ -174,8 +181,14 @@ class TTDifferentCores(RankClaim):
         _even(self.steps, 2)
 
     @property
-    def side(self) -> int:
-        return int(self.modes ** (self.steps // 2))
+    def shape(self) -> tuple[int, int]:
+        return self.modes, self.steps // 2
+
+    @property
+    def building(self) -> tuple[float, float]:
+        """The cores; a product with one of them for every entry."""
+        core = float(self.rank) ** 2 * self.modes
+        return core * (1 if self.equal else self.steps), core * 2.0 * self.side**2 / self.modes
 
     @property
     def bound(self) -> int:

@@ -22,6 +22,13 @@ def check_prime(prime: int) -> int:
     return prime
 
 
+def check_seed(seed: int) -> int:
+    """Return ``seed`` if it is a whole number of 64 bits."""
+    if check_size("seed", seed, least=0) >= 2**64:
+        raise OptionError(f"seed must be below 2^64, got {seed}")
+    return seed
+
+
 def draw(prime: int, seed: int, purpose: int, *shape: int) -> Residues:
     """Numbers from 1 to p - 1 that depend on the seed and the purpose alone, for ever and on every machine.
 

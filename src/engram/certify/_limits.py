@@ -2,6 +2,7 @@
 
 import os
 import time
+from math import log10
 
 import numpy as np
 
@@ -11,24 +12,32 @@ from engram.errors import OptionError
 
 DAY = 86_400.0
 SAMPLE = 512
+LONGEST = 12
+"""Digits of a number of rows."""
 
 
 def check_size_of(claim: RankClaim, max_side: int | None, max_memory: float | None) -> None:
     """Refuse what is larger than asked for, or than the memory and a day allow."""
-    side, need = claim.side, memory(claim.side)
+    letters, half = claim.shape
+    if (digits := half * log10(letters)) > LONGEST:  # a number that Python itself could not hold or print
+        raise OptionError(
+            f"a matrix of {letters}^{half} rows needs about 10^{2 * digits - 4.8:.0f} MB: choose smaller sizes"
+        )
+    side, (words, operations) = claim.side, claim.building
+    need = memory(side) + 8e-6 * words
     if max_side is not None and side > max_side:
         raise OptionError(f"the matrix has {side:,} rows, --max-side is {max_side:,}")
     limit = max_memory if max_memory is not None else free_memory()
-    if need > limit:
+    if not need <= limit:  # nor is NaN a limit
         raise OptionError(
-            f"a matrix of {side:,} rows needs {need:,.0f} MB, and there are {limit:,.0f}: choose smaller sizes, "
-            "or raise --max-memory"
+            f"a matrix of {side:,} rows and its weights need {need:,.0f} MB, and there are {limit:,.0f}: choose "
+            "smaller sizes, or raise --max-memory"
         )
-    if side > 8 * SAMPLE and max_side is None:
-        seconds = rank_seconds(side)
+    if max_side is None:
+        seconds = 1e-9 * operations + (rank_seconds(side) if side > 8 * SAMPLE else 0)
         if seconds > DAY:
             raise OptionError(
-                f"the rank of {side:,} rows takes about {seconds / 3600:,.0f} hours; --max-side allows it"
+                f"a matrix of {side:,} rows takes about {seconds / 3600:,.0f} hours; --max-side allows it"
             )
 
 

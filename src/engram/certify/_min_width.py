@@ -39,10 +39,10 @@ def min_width(
     """
     check_size("outputs", outputs)
     claim = rac_claim(modes, channels, steps, depth, templates)  # its checks
-    asked = steps
-    while claim.side > max_side and asked > 2:
-        asked -= 2
-        claim = rac_claim(modes, channels, asked, depth, templates)
+    asked = 2
+    while asked < steps and claim.templates ** (asked // 2 + 1) <= max_side:
+        asked += 2
+    claim = rac_claim(modes, channels, asked, depth, templates)
     if claim.side > max_side:
         raise OptionError(
             f"a grid of {claim.templates} templates has at least {claim.side} rows, --max-side {max_side}"

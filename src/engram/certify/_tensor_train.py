@@ -56,8 +56,10 @@ class TensorTrain:
 
 def random_train(modes: int, rank: int, order: int, equal: bool, prime: int, seed: int) -> TensorTrain:
     """Cores drawn uniformly from 1 .. p-1."""
-    cores = [draw(prime, seed, 2 + (0 if equal else k), rank, modes, rank) for k in range(order - 2)]
-    return TensorTrain(prime, draw(prime, seed, 0, modes, rank), tuple(cores), draw(prime, seed, 1, rank, modes))
+    count = min(1, order - 2) if equal else order - 2
+    cores = tuple(draw(prime, seed, 2 + k, rank, modes, rank) for k in range(count))
+    inner = cores * (order - 2) if equal else cores
+    return TensorTrain(prime, draw(prime, seed, 0, modes, rank), inner, draw(prime, seed, 1, rank, modes))
 
 
 def constructed_train(modes: int, rank: int, order: int, prime: int) -> TensorTrain:

@@ -1,6 +1,7 @@
 """``engram certify min-width``."""
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,4 +83,4 @@ def told(found: dict[str, Any]) -> str:
 
 
 def _large(number: int) -> str:
-    return f"{number:,}" if number < 10**12 else f"about 10^{len(str(number)) - 1}"
+    return f"{number:,}" if number < 10**12 else f"about 10^{math.floor(math.log10(number))}"

@@ -122,7 +122,7 @@ def _model_options(words: list[str]) -> list[str]:
         place += 1
         if not (words[place - 1].startswith("--") and name in known):
             result.append(words[place - 1])
-        elif place < len(words) and not words[place].startswith("-"):
+        elif place < len(words) and not re.match(r"-[^\d.]", words[place]):  # a negative number is a value
             result += ["--option", f"{name}={words[place]}"]
             place += 1
         else:

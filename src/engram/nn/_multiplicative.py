@@ -6,10 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import OptionError, check_choice
+from engram.errors import OptionError, check_choice, check_flag
 from engram.kernels import ACTIVATIONS, State, activate, check_activation_dtype, multiplicative
+from engram.maps import haar
 from engram.nn._cell import Cell
 from engram.nn._recurrent import Recurrent
+from engram.nn._unit import unit_rms
 
 
 class RACState(NamedTuple):
@@ -33,10 +35,10 @@ class RACCell(Cell):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """W_hh orthogonal and W_ih in N(0, 1/D): states whose entries are about 1 stay so; a = 1."""
+        """W_hh orthogonal (unitary) and W_ih in N(0, 1/D): states whose entries are about 1 stay so; a = 1."""
         super().reset_parameters()
         if "weight_hh" in self._parameters:
-            nn.init.orthogonal_(self.weight_hh)
+            self.weight_hh.copy_(haar(self.hidden_size, complex=self.weight_hh.is_complex()))
         nn.init.normal_(self.weight_ih, std=self.input_size**-0.5)
         if self.start is not None:
             self.start.fill_(1.0)
@@ -83,15 +85,19 @@ class ScaledRACCell(RACCell):
     State = ScaledRACState
 
     def drive(self, input: Tensor) -> Tensor:
+        """W x + b over its scale, and the logarithm of that: b has the scale 1, whatever that of x is."""
         values, scale = input[..., : self.input_size], input[..., self.input_size :]
-        return torch.cat([super().drive(values), scale if scale.shape[-1] else torch.zeros_like(values[..., :1])], -1)
+        if not scale.shape[-1]:
+            return torch.cat([super().drive(values), torch.zeros_like(values[..., :1])], -1)
+        drive = F.linear(values, self.weight_ih)
+        if self.bias is not None:
+            common = torch.where(scale.real > 0, scale, 0.0)  # so that neither factor overflows
+            drive, scale = drive * (scale - common).exp() + self.bias * (-common).exp(), common
+        return torch.cat([drive, scale], -1)
 
     def step(self, drive: Tensor, state: Any) -> Any:
-        h = state.product * drive[..., :-1]
-        size = h.square().mean(-1, keepdim=True).sqrt()
-        size = torch.where(size > 0, size, 1.0)  # a state that is zero has no scale
-        h = h / size
-        return ScaledRACState(h, h @ self.weight_hh.mT, state.log_scale + drive[..., -1:] + size.log())
+        h, size = unit_rms(state.product * drive[..., :-1], (-1,))
+        return ScaledRACState(h, h @ self.weight_hh.mT, state.log_scale + drive[..., -1:] + size)
 
     def output(self, state: Any) -> Tensor:
         return torch.cat([state.h, state.log_scale[..., :1]], -1)
@@ -143,7 +149,7 @@ class RAC(Recurrent):
         log_scale: bool = False,
         **options: Any,
     ) -> None:
-        if log_scale and (options.get("bidirectional") or options.get("dropout")):
+        if check_flag("log_scale", log_scale) and (options.get("bidirectional") or options.get("dropout")):
             raise OptionError(
                 "log_scale is one number for a whole state, which two directions and dropout do not leave so: "
                 "use it without bidirectional and dropout"

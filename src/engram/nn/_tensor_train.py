@@ -1,14 +1,16 @@
 """Networks that are one tensor: scores of classes from a fixed number of inputs, h_y = <W_y, f(x_1) o ... o f(x_d)>."""
 
+import inspect
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from engram.errors import OptionError, ShapeError, check_choice, check_size
+from engram.errors import DTypeError, OptionError, ShapeError, check_choice, check_flag, check_size, unknown
 from engram.kernels import ACTIVATIONS, activate, bilinear
 from engram.nn._multiplicative import RAC
+from engram.nn._unit import unit_rms
 
 
 class TensorNet(nn.Module, ABC):
@@ -54,6 +56,12 @@ class TensorNet(nn.Module, ABC):
         **options: Any,
     ) -> None:
         super().__init__()
+        own = [name for name in inspect.signature(self._make).parameters if name != "empty"]
+        for name, value in {"rescale": rescale, "batch_first": batch_first, **options}.items():
+            if name in options and name not in own:
+                common = ("features", "activation", "rescale", "batch_first", "device", "dtype")
+                raise unknown(f"option of {type(self).__name__}", name, [*own, *common])
+            check_flag(name, value)
         self.input_size, self.rank = check_size("input_size", input_size), check_size("rank", rank)
         self.output_size, self.steps = check_size("output_size", output_size), check_size("steps", steps, least=2)
         self.features = check_size("features", features, least=0) or input_size
@@ -100,6 +108,11 @@ class TensorNet(nn.Module, ABC):
                 f"input must be {shape} with {self.steps} steps of {self.input_size} numbers: the network has one core "
                 f"a step, made for so many; got {tuple(input.shape)}"
             )
+        if not input.numel():
+            raise ShapeError(f"input must hold at least one example, got {tuple(input.shape)}. Leave empty batches out")
+        like = next(self.parameters())
+        if input.dtype != like.dtype:
+            raise DTypeError(f"input is {input.dtype} and the network {like.dtype}: use input.to({like.dtype})")
         input = input.transpose(0, 1) if self.batch_first else input
         return input if self.map is None else activate(self.activation, self.map(input))
 
@@ -172,8 +185,8 @@ class TensorTrainNet(TensorNet):
             for k, f in enumerate(features[1:-1], start=2):
                 state = self._step(state, f, self.core(k))
                 if self.rescale:
-                    state, size = _unit(state)
-                    scale = scale + size.log()
+                    state, size = unit_rms(state, (0, 2))
+                    scale = scale + size.flatten()
         scores = self._step(state, features[-1], self.last)
         return scores.permute(1, 0, 2).flatten(1), scale
 
@@ -203,6 +216,8 @@ class TensorTrainNet(TensorNet):
                 "a circuit with a bias is no tensor train of its inputs: give it an input that is always 1"
             )
         rank, modes, _ = core.shape
+        if readout.dim() != 2 or readout.shape[1] != rank:
+            raise ShapeError(f"readout must be (classes, {rank}), one column a channel; got {tuple(readout.shape)}")
         net = cls(modes, rank, len(readout), steps, features=0, equal_cores=True, device=core.device, dtype=core.dtype)
         net.first[0] = cell.weight_ih.mT * cell.initial_state(1).product
         net.inner[0] = core
@@ -245,12 +260,6 @@ class CPNet(TensorNet):
         for vectors in self.vectors[1:]:
             whole = torch.einsum("yr...,iyr->yr...i", whole, vectors)
         return whole.sum(1)
-
-
-def _unit(state: Tensor) -> tuple[Tensor, Tensor]:
-    """``(g, B, r)`` at a root mean square of 1 for each example, and what it was ``(B)``."""
-    size = state.square().mean((0, 2)).sqrt().clamp_min(torch.finfo(state.dtype).tiny)
-    return state / size[None, :, None], size
 
 
 NETWORKS: dict[str, type[TensorNet]] = {"tensor-train": TensorTrainNet, "cp-net": CPNet}
