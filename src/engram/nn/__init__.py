@@ -2,12 +2,14 @@
 
 from engram.nn._cell import Cell
 from engram.nn._contract import ContractError, check_contract
+from engram.nn._cp_net import CPNet
 from engram.nn._doctor import Diagnosis, doctor
 from engram.nn._explicit import explicit_adding, explicit_copy
 from engram.nn._gated import GORU, GORUCell, HenaffCell, HenaffRNN
 from engram.nn._linear import DepthRNN, LinearCell, LinearRNN
-from engram.nn._models import MODELS, make_model, model_options
-from engram.nn._multiplicative import MIRNN, RAC, MIRNNCell, RACCell, RACState
+from engram.nn._mirnn import MIRNN, MIRNNCell
+from engram.nn._models import MODELS, NETWORKS, make_model, model_options
+from engram.nn._rac import RAC, RACCell, RACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._rnn import RNN, RNNCell
 from engram.nn._s4_block import S4, S4D, S4Cell, S4DCell
@@ -35,7 +37,8 @@ from engram.nn._spectral import (
     SpectralMarginRNN,
     SpectralRNN,
 )
-from engram.nn._tensor_train import NETWORKS, CPNet, TensorNet, TensorTrainNet
+from engram.nn._tensor_net import TensorNet
+from engram.nn._tensor_train import TensorTrainNet
 
 __all__ = [
     "CPBIRNN",

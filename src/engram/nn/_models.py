@@ -6,9 +6,11 @@ from typing import Any
 from torch import nn
 
 from engram.errors import unknown
+from engram.nn._cp_net import CPNet
 from engram.nn._gated import GORU, HenaffRNN
 from engram.nn._linear import DepthRNN, LinearRNN
-from engram.nn._multiplicative import MIRNN, RAC
+from engram.nn._mirnn import MIRNN
+from engram.nn._rac import RAC
 from engram.nn._recurrent import Recurrent, cell_options
 from engram.nn._rnn import RNN
 from engram.nn._s4_block import S4, S4D
@@ -27,7 +29,8 @@ from engram.nn._spectral import (
     SpectralMarginRNN,
     SpectralRNN,
 )
-from engram.nn._tensor_train import NETWORKS, TensorNet
+from engram.nn._tensor_net import TensorNet
+from engram.nn._tensor_train import TensorTrainNet
 
 MODELS: dict[str, type[nn.Module]] = {
     "rnn": RNN,
@@ -58,6 +61,9 @@ MODELS: dict[str, type[nn.Module]] = {
     "lstm": nn.LSTM,
     "gru": nn.GRU,
 }
+
+NETWORKS: dict[str, type[TensorNet]] = {"tensor-train": TensorTrainNet, "cp-net": CPNet}
+"""Whole networks, read-out and all, by the names of the command line: from a fixed number of inputs to scores."""
 
 
 def make_model(name: str, input_size: int, hidden_size: int, num_layers: int = 1, **options: Any) -> nn.Module:

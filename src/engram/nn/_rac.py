@@ -1,4 +1,4 @@
-"""Multiplicative recurrences: the recurrent arithmetic circuit, and multiplicative integration."""
+"""The recurrent arithmetic circuit, and the same with a scale that is kept apart."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engram.errors import OptionError, check_choice, check_flag
-from engram.kernels import ACTIVATIONS, State, activate, check_activation_dtype, multiplicative
+from engram.kernels import State, multiplicative
 from engram.maps import haar
 from engram.nn._cell import Cell
 from engram.nn._recurrent import Recurrent
@@ -171,67 +171,3 @@ class RAC(Recurrent):
             )
         cell = self.cells[0]
         return torch.einsum("kd,kj->jdk", cell.weight_ih, cell.weight_hh)
-
-
-class MIRNNCell(Cell):
-    """One layer of :class:`MIRNN`: beside W and b of every cell, alpha, beta_input and beta_state, each ``(H)``."""
-
-    alpha: Tensor
-    beta_input: Tensor
-    beta_state: Tensor
-    equation = "h_t = act(alpha (W_hh h_{t-1}) (W_ih x_t) + beta_input W_ih x_t + beta_state W_hh h_{t-1} + b)"
-
-    def __init__(self, input_size: int, hidden_size: int, *, activation: str = "tanh", **options: Any) -> None:
-        check_choice("activation", activation, [name for name in ACTIVATIONS if name != "modrelu"])
-        check_activation_dtype(activation, options.get("dtype") or torch.get_default_dtype())
-        super().__init__(input_size, hidden_size, **options)
-        self.activation = activation
-        for name in ("alpha", "beta_input", "beta_state"):
-            setattr(self, name, nn.Parameter(torch.empty_like(self.weight_ih[:, 0])))
-        self.reset_parameters()
-
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        """As every cell, with alpha = 1, beta_input = beta_state = 1/2 and b = 0 (Wu et al. 2016)."""
-        super().reset_parameters()
-        if "beta_state" in self._parameters:
-            self.alpha.fill_(1.0)
-            self.beta_input.fill_(0.5)
-            self.beta_state.fill_(0.5)
-        if self.bias is not None:
-            self.bias.zero_()
-
-    def _weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """The gate and what is added are affine maps of the input: their weights and biases."""
-        gate, added = self.alpha[:, None] * self.weight_ih, self.beta_input[:, None] * self.weight_ih
-        return gate, self.beta_state, added, self.bias
-
-    def drive(self, input: Tensor) -> Tensor:
-        """The gate and what is added, side by side."""
-        gate, beta, added, bias = self._weights()
-        return torch.cat([F.linear(input, gate, beta), F.linear(input, added, bias)], -1)
-
-    def step(self, drive: Tensor, state: Tensor) -> Tensor:
-        gate, added = drive.chunk(2, -1)
-        return activate(self.activation, gate * (state @ self.weight_hh.mT) + added)
-
-    def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        return multiplicative(input, *self._weights(), self.weight_hh, state, None, sizes, self.activation, reverse)
-
-
-class MIRNN(Recurrent):
-    r"""Multiplicative integration: state and input meet in a product and in a sum.
-
-    .. math::
-        h_t = \phi(\alpha \odot W h_{t-1} \odot U x_t + \beta_1 \odot U x_t + \beta_2 \odot W h_{t-1} + b)
-
-    Source: Wu et al. 2016; spec/arithmetic-circuits.md 1.1. ``alpha, beta_input, beta_state`` are parameters of the
-    cells.
-
-    Args:
-        activation: ``identity``, ``tanh``, ``relu`` or ``sigmoid``.
-        others: as :class:`RNN`.
-    """
-
-    cell = MIRNNCell
-    source = "Wu et al. 2016 (MI-RNN)"
