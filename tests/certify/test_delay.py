@@ -53,6 +53,7 @@ def test_any_length_and_batch() -> None:
 
 WRONG = {
     "depth": (lambda: delay_line(5, 13, depth=3), "3 layers of 5 units can copy 1 channel with a lag of at most 12"),
+    "no layers": (lambda: delay_line(5, 3, depth=0), "depth must be at least 1"),
     "no room": (lambda: delay_line(2, 1, 2), "with a lag of at most 0, got lag 1"),
     "too narrow": (lambda: delay_line(1, 0, 2), "hidden must be at least 2"),
     "inputs": (lambda: delay_line(5, 3, 2, inputs=1), "inputs must be at least 2"),

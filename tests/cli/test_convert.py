@@ -196,3 +196,10 @@ def test_a_run_that_reads_numbers(tmp_path: Path, capsys: Any) -> None:
     assert "an automaton reads symbols" in refused(capsys, "automaton", old, "-o", tmp_path / "a.json")
     said = refused(capsys, "automaton", old, "-o", tmp_path / "a.json", "--tolerance", "0.1")
     assert "--tolerance is for --minimise" in said
+
+
+def test_an_automaton_whose_values_outgrow_float64(tmp_path: Path, capsys: Any) -> None:
+    """Words are drawn only as far as their values are numbers; nothing overflows on the way."""
+    text = '{"kind": "weighted-automaton", "initial": ["1"], "transitions": [[["%d"]]], "final": ["1"]}'
+    (tmp_path / "a.json").write_text(text % 10**100, encoding="utf-8")
+    assert convert(capsys, "automaton", tmp_path / "a.json", "-o", tmp_path / "b.json")["difference"] < 1e-12

@@ -25,6 +25,12 @@ def test_the_table(capsys: Any) -> None:
     out = capsys.readouterr().out
     assert re.search(r"8 │ +10 │ +1,630 │ +80 │ fewest", out)
     assert out.count("fewest") == 1
+    assert out.endswith("with the least: 1,630 parameters, 8 x 10 units\n")
+
+
+def test_a_huge_lag_in_few_layers(capsys: Any) -> None:
+    Size(lag=10**12, max_depth=3, json=True).run()
+    assert [row["depth"] for row in json.loads(capsys.readouterr().out)["sizes"]] == [1, 2, 3]
 
 
 def test_the_picture(tmp_path: Path, capsys: Any) -> None:
@@ -43,6 +49,7 @@ def test_the_picture(tmp_path: Path, capsys: Any) -> None:
         (Size(lag=0), "--lag must be at least 1"),
         (Size(lag=5, channels=0), "--channels must be at least 1"),
         (Size(lag=5, max_depth=0), "depth must be at least 1"),
+        (Size(lag=10**12), "more than 10,000 sizes: give a max_depth"),
         (Size(lag=5, output=Path("size.txt")), "must end in .svg or .png"),
     ],
 )

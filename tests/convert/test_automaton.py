@@ -306,6 +306,12 @@ def test_zero_keeps_one_state(tolerance: float | None) -> None:
 
 REFUSED: dict[str, Any] = {
     "symbol": (lambda: floats(1.0).value([0, 1]), OptionError, "symbols 0 to 0, got 1"),
+    "half a symbol": (lambda: floats(1.0).value([0.5]), OptionError, "got 0.5"),  # type: ignore[list-item]
+    "no symbols": (lambda: WeightedAutomaton(np.ones(1), np.ones((0, 1, 1)), np.ones(1)), ShapeError, "none of them 0"),
+    "two outputs": (lambda: WeightedAutomaton(*map(np.ones, (1, (1, 1, 1), (1, 1, 1)))), ShapeError, r"\(1, 1, 1\)$"),
+    "complex weight": (lambda: WeightedAutomaton(np.ones(1) * 1j, np.ones((1, 1, 1)), np.ones(1)), DTypeError, "real"),
+    "text": (lambda: WeightedAutomaton(np.array(["1"], object), np.ones((1, 1, 1)), np.ones(1)), DTypeError, "initial"),
+    "too large": (lambda: ratios(10**400).to_network(), NonFiniteError, "too large for float64"),
     "negative symbol": (lambda: word_values(*floats(1.0).to_network(), [[-1]]), OptionError, "got -1"),
     "tanh": (lambda: from_layer(BilinearRNN(2, 4, activation="tanh")), OptionError, "activation='tanh'"),
     "deep": (lambda: from_layer(BilinearRNN(2, 4, 2)), OptionError, "got 2 layers"),
@@ -326,6 +332,43 @@ def from_layer(layer: Any, embedding: torch.Tensor | None = None) -> WeightedAut
 
 def floats(weight: float) -> WeightedAutomaton:
     return WeightedAutomaton(np.array([weight]), np.ones((1, 1, 1)), np.ones(1))
+
+
+def ratios(weight: int) -> WeightedAutomaton:
+    return WeightedAutomaton(np.array([Fraction(weight)]), np.ones((1, 1, 1)), np.ones(1))
+
+
+def test_no_words() -> None:
+    assert word_values(*floats(1.0).to_network(), []).shape == (0, 1)
+
+
+def test_a_file_of_wrong_shapes_is_named(tmp_path: Path) -> None:
+    text = '{"kind": "weighted-automaton", "initial": [1], "transitions": [[[1, 2]]], "final": [1]}'
+    (tmp_path / "a.json").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.json: .*\(1, 1, 2\)"):
+        WeightedAutomaton.read(tmp_path / "a.json")
+
+
+def test_an_empty_file_ends_at_its_first_line(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"")
+    with pytest.raises(DataError, match="line 1: the file ends"):
+        WeightedAutomaton.read(tmp_path / "a.txt")
+
+
+def test_nothing_is_rounded_where_no_state_falls_away() -> None:
+    automaton = WeightedAutomaton(np.ones(2), np.array([[[0.5, 1e-4], [0.0, 0.25]]]), np.array([1e-4, 1.0]))
+    minimal = automaton.minimise(1e-12)
+    assert minimal.states == 2
+    assert np.array_equal(minimal.transitions, automaton.transitions)
+
+
+def test_the_largest_weights() -> None:
+    """Their squares are beyond float64."""
+    moves = 1e200 * np.stack([np.eye(2), np.ones((2, 2))])
+    minimal = WeightedAutomaton(np.ones(2), moves, np.ones(2)).minimise(1e-10)
+    assert minimal.states == 1
+    assert minimal.value([0]) == pytest.approx(2e200, rel=1e-10)
+    assert minimal.value([1]) == pytest.approx(4e200, rel=1e-10)
 
 
 @pytest.mark.parametrize("case", REFUSED)

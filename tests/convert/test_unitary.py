@@ -439,6 +439,13 @@ def test_command_in_words(runs: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "largest difference" in words
 
 
+def test_command_without_an_output(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The new run stands beside the old one, under its name."""
+    Unitary(runs / "wide", input_bound="auto", contract=True).run()
+    assert f"run: {runs / 'wide-orthogonal'} " in capsys.readouterr().out
+    assert RunDirectory(runs / "wide-orthogonal").facts["conversion"]["states_used"] <= 6
+
+
 def test_command_refuses(runs: Path) -> None:
     with pytest.raises(OptionError, match="has model lstm"):
         Unitary(runs / "lstm", runs / "no").run()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engram.nn import RNN, Cell, Recurrent
+from engram.nn import RNN, S4, S4D, Cell, Recurrent
 
 # torch's own: dynamo makes an object of each autograd.Function that it traces (the maps have some)
 pytestmark = pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated:DeprecationWarning")
@@ -72,6 +72,15 @@ def test_other_lengths_and_batches() -> None:
     for steps, batch in ((5, 2), (7, 2), (7, 3), (1, 1)):
         x = torch.randn(steps, batch, FEATURES, dtype=torch.float64)
         torch.testing.assert_close(compiled(x)[0], layer(x)[0], atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("kind", [S4, S4D])
+def test_gradients_at_other_lengths(kind: type[S4D], measure: Callable[..., Any], agree: Callable[..., None]) -> None:
+    layer = kind(FEATURES, HIDDEN, 2, state_size=4, dtype=torch.float64)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    for steps in (9, 12, 17):
+        x = torch.randn(steps, 2, FEATURES, dtype=torch.float64)
+        agree(measure(layer, x, call=compiled), measure(layer, x), TOLERANCE)
 
 
 def test_autocast() -> None:

@@ -250,3 +250,15 @@ def test_wrong_calls(name: str) -> None:
     with pytest.raises(error, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("prenorm", [True, False])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_batch_norm_has_one_statistic_in_both_modes(batch: int, prenorm: bool) -> None:
+    """In training: over all steps and rows, so that one sequence is enough."""
+    options: dict[str, Any] = {"state_size": 4, "norm": "batch", "prenorm": prenorm, "dtype": torch.float64}
+    whole, steps = S4D(3, 4, **options), S4D(3, 4, mode="recurrence", **options)
+    steps.load_state_dict(whole.state_dict())
+    x = torch.randn(9, batch, 3, dtype=torch.float64)
+    torch.testing.assert_close(steps(x)[0], whole(x)[0], atol=1e-10, rtol=0)
+    torch.testing.assert_close(steps.state_dict(), whole.state_dict(), atol=1e-10, rtol=0)

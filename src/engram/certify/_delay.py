@@ -50,6 +50,8 @@ def delay_line(
     Returns: a float64 layer with input ``(T, B, inputs)`` and a readout to ``(T, B, d)``.
     """
     check_size("lag", lag, least=0)
+    if depth is not None:
+        check_size("depth", depth)
     room = hidden - channels
     least = max(1, -(-lag * channels // room)) if room > 0 else 1
     most = largest_lag(hidden, depth or least, channels)

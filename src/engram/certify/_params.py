@@ -6,7 +6,10 @@ from typing import Any, ClassVar
 
 from engram.certify._claim import Claim, Found, many
 from engram.certify._delay import largest_lag
-from engram.errors import check_size
+from engram.errors import OptionError, check_size
+
+MOST_ROWS = 10_000
+"""Sizes that are told for one lag."""
 
 
 def rnn_parameters(hidden: int, depth: int, inputs: int = 1) -> int:
@@ -44,6 +47,10 @@ def sizings(lag: int, channels: int = 1, max_depth: int | None = None) -> list[S
     check_size("lag", lag)
     check_size("channels", channels)
     most = min(lag * channels, lag * channels if max_depth is None else check_size("max_depth", max_depth))
+    if min(most, 2 * isqrt(lag * channels)) > MOST_ROWS:  # a width or a depth is at most the root of lag * channels
+        raise OptionError(
+            f"a lag of {lag:,} has more than {MOST_ROWS:,} sizes: give a max_depth of up to {MOST_ROWS:,}"
+        )
     rows: list[Sizing] = []
     depth = 1
     while depth <= most:

@@ -48,6 +48,8 @@ class Size:
                 numbers = (row.depth, row.hidden, row.parameters, row.units)
                 table.add_row(*(f"{number:,}" for number in numbers), "fewest" if row.fewest else "")
             Console().print(table)
+            best = next(row for row in rows if row.fewest)
+            print(f"with the least: {best.parameters:,} parameters, {best.depth:,} x {best.hidden:,} units")
         if self.output is not None:
             draw_sizes(rows, self.output, title)
             plain(stderr=True).print(f"figure: {self.output}")

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Rational
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from engram.convert._automaton_file import read_weights, write_weights
 from engram.convert._hankel import exact_minimal, numerical_minimal
-from engram.errors import DTypeError, NonFiniteError, OptionError, ShapeError
+from engram.errors import DataError, DTypeError, EngramError, NonFiniteError, OptionError, ShapeError
 from engram.nn import BilinearCell, BilinearRNN, Recurrent
 
 Array = npt.NDArray[Any]
@@ -43,15 +44,18 @@ class WeightedAutomaton:
         parts = [np.asarray(part) for part in (self.initial, self.transitions, self.final)]
         exact = any(part.dtype == object for part in parts)
         for name, part in zip(("initial", "transitions", "final"), parts, strict=True):
+            if part.dtype.kind not in "fiuO" or (part.dtype == object and not all(map(_is_ratio, part.flat))):
+                raise DTypeError(f"the weights of an automaton are real numbers or Fractions; {name} is not")
+            if part.dtype != object and not np.isfinite(part).all():
+                raise NonFiniteError("the weights of an automaton must be finite")
             object.__setattr__(self, name, _rational(part) if exact else part.astype(np.float64))
-        n = self.initial.size
-        if self.initial.shape != (n,) or self.transitions.shape[1:] != (n, n) or self.final.shape[:1] != (n,) or not n:
+        n, (symbols, *sides), (ends, *outputs) = self.initial.size, *(part.shape or (0,) for part in parts[1:])
+        fits = self.initial.shape == (n,) and sides == [n, n] and ends == n and len(outputs) < 2
+        if not fits or 0 in (n, symbols, *outputs):
             raise ShapeError(
-                f"an automaton of n states has initial (n), transitions (symbols, n, n) and final (n) or (n, outputs); "
-                f"got {', '.join(str(part.shape) for part in parts)}"
+                f"an automaton of n states has initial (n), transitions (symbols, n, n) and final (n) or (n, outputs), "
+                f"none of them 0; got {', '.join(str(part.shape) for part in parts)}"
             )
-        if not exact and not all(np.isfinite(part).all() for part in parts):
-            raise NonFiniteError("the weights of an automaton must be finite")
 
     @property
     def states(self) -> int:
@@ -76,7 +80,10 @@ class WeightedAutomaton:
 
     def rounded(self) -> Self:
         """With weights in float64."""
-        return type(self)(*(part.astype(np.float64) for part in (self.initial, self.transitions, self.final)))
+        try:
+            return type(self)(*(part.astype(np.float64) for part in (self.initial, self.transitions, self.final)))
+        except OverflowError:
+            raise NonFiniteError("these exact weights are too large for float64: write them to .json") from None
 
     def minimise(self, tolerance: float | None = None) -> Self:
         """The same function with the fewest states: as many as the rank of the Hankel matrix f(uv), u and v words.
@@ -104,9 +111,8 @@ class WeightedAutomaton:
 
         A_iak = transitions[a, i, k], h_0 = initial, read-out final^T (spec/depth.md 1: index convention).
         """
-        initial, transitions, final = (
-            torch.from_numpy(part.astype(np.float64)) for part in (self.initial, self.transitions, self.final)
-        )
+        plain = self.rounded()
+        initial, transitions, final = map(torch.from_numpy, (plain.initial, plain.transitions, plain.final))
         layer = BilinearRNN(self.symbols, self.states, initial_state="trained", dtype=torch.float64)
         layer.cells[0].tensor.copy_(transitions.transpose(0, 1))
         layer.cells[0].start.copy_(initial[None])
@@ -146,7 +152,11 @@ class WeightedAutomaton:
     @classmethod
     def read(cls, path: Path | str) -> Self:
         """Of a PAutomaC model file (plain or .gz; exact decimals), or of a file of :meth:`write`."""
-        return cls(*read_weights(Path(path)))
+        weights = read_weights(Path(path))
+        try:
+            return cls(*weights)
+        except EngramError as error:
+            raise DataError(f"{path}: {error}") from None
 
     def write(self, path: Path | str) -> None:
         """``.json``: the weights, rational ones as texts such as "1/3"; ``.safetensors``: those of the network."""
@@ -160,6 +170,8 @@ def word_values(layer: Recurrent, readout: nn.Linear, words: Words) -> Tensor:
     The layer takes time first and gives all steps. The empty word is read out from the initial state.
     """
     _check_words(words, layer.input_size)
+    if not len(words):
+        return readout.weight.new_zeros(0, readout.out_features)
     lengths = torch.tensor([len(word) for word in words])
     inputs = torch.zeros(max(1, int(lengths.max())), len(words), layer.input_size, dtype=readout.weight.dtype)
     places = [(t, k, symbol) for k, word in enumerate(words) for t, symbol in enumerate(word)]
@@ -176,11 +188,15 @@ def _rational(part: Array) -> Array:
     return part if part.dtype == object else np.vectorize(Fraction, otypes=[object])(part)
 
 
+def _is_ratio(number: object) -> bool:
+    return isinstance(number, Rational | np.integer)
+
+
 def _check_words(words: Words, symbols: int) -> None:
     for word in words:
         for symbol in word:
-            if not 0 <= symbol < symbols:
-                raise OptionError(f"a word is made of the symbols 0 to {symbols - 1}, got {symbol}")
+            if symbol not in range(symbols):
+                raise OptionError(f"a word is made of the symbols 0 to {symbols - 1}, got {symbol!r}")
 
 
 def _linear_cell(layer: Recurrent) -> BilinearCell:

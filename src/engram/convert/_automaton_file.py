@@ -96,7 +96,7 @@ def _sections(text: str) -> Sections:
             )
         _add(sections[name], name, number, line.strip())
     if missing := [name for name in INDICES if not sections.get(name)]:
-        raise DataError(f"line {len(text.splitlines())}: the file ends without entries of {', '.join(missing)}")
+        raise DataError(f"line {max(1, len(text.splitlines()))}: the file ends without entries of {', '.join(missing)}")
     return sections
 
 

@@ -79,6 +79,8 @@ def numerical_minimal(initial: Array, transitions: Array, final: Array, toleranc
     before, after = _triangle(initial[None], moves), _triangle(final.T, moves.transpose(0, 2, 1))
     left, values, right = np.linalg.svd(before @ after.T)
     rank = max(1, int((values > tolerance * values[0]).sum()))
+    if rank == len(initial):  # no state falls away: another basis would only add rounding
+        return initial, transitions, final
     root = np.sqrt(values[:rank]) if values[0] > 0 else np.ones(1)
     inward = left[:, :rank].T @ before / root[:, None]  # (rank, n); inward @ outward = I
     outward = after.T @ right[:rank].T / root
@@ -96,11 +98,12 @@ def _triangle(start: Array, moves: Array) -> Array:
 
 def _scale(transitions: Array) -> float:
     """gamma <= 1 that bounds the growth: the sum of squares over all words of k symbols grows as gamma^(-2k)."""
-    square, growth = np.eye(transitions.shape[1]), 0.0
+    largest = float(np.abs(transitions).max()) or 1.0  # taken out, so that no square overflows
+    transitions, square, growth = transitions / largest, np.eye(transitions.shape[1]), 0.0
     for _ in range(POWER_STEPS):
         square = (transitions.transpose(0, 2, 1) @ square @ transitions).sum(0)
         growth = float(np.linalg.norm(square))
         if growth == 0:
             return 1.0
         square = square / growth
-    return min(1.0, growth**-0.5)
+    return min(1.0, growth**-0.5 / largest)

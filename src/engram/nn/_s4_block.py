@@ -110,31 +110,36 @@ class S4DCell(Cell):
         return self.encoder(input)
 
     def step(self, drive: Tensor, state: Tensor) -> Tensor:
-        return self._step(self.space.discretize(), drive, state)
-
-    def _step(self, system: System, drive: Tensor, state: Tensor) -> Tensor:
         if self.two_sided:
             raise OptionError("two_sided layers read ahead and cannot step: use mode='convolution', on whole sequences")
-        input = self._normed(drive, before=True)
+        system, input = self.space.discretize(), self._normed(drive, before=True)
         memory = system.step(input, self._memory(state))
         return self._state(self._finish(drive, system.read(memory) + self.space.skip * input), memory)
 
     def run(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        """All steps, by convolution; step by step with mode "recurrence" or under ``kernels.use("reference")``."""
+        """All steps, by convolution; step by step with mode "recurrence" or under ``kernels.use("reference")``.
+
+        Only the systems look back in time: norm, GELU and GLU see all steps at once in both modes.
+        """
         system, drive = self.space.discretize(), self.drive(input)
-        line = TimeLine(drive, sizes, reverse)
+        line, normed = TimeLine(drive, sizes, reverse), self._normed(drive, before=True)
         if not self.two_sided and (self.mode == "recurrence" or chosen() == "reference" or line.steps == 1):
-            state = self.initial_state(line.batch) if state is None else state
-            return scan(lambda *pair: self._step(system, *pair), drive, state, sizes, reverse, self.output)
-        normed = self._normed(drive, before=True)
+            before = self._memory(self.initial_state(line.batch) if state is None else state)
+            said, memory = scan(system.step, normed, before, sizes, reverse, system.read)
+        else:
+            said, memory = self._convolved(system, normed, line, state)
+        output = self._finish(drive, said + self.space.skip * normed)
+        return output, self._state(line.last(output), memory)
+
+    def _convolved(self, system: System, normed: Tensor, line: TimeLine, state: State) -> tuple[Tensor, Tensor]:
+        """What the systems say at all steps, and their last states."""
         said = convolve(line.begin_first(normed), *system.kernel(line.steps))
         memory = system.collect(line.end_first(normed))
         if state is not None:
             before = self._memory(state)
             said = said + system.response(before, line.steps)
             memory = memory + system.later(before, line.lengths, line.steps)
-        output = self._finish(drive, line.back(said) + self.space.skip * normed)
-        return output, self._state(line.last(output), memory)
+        return line.back(said), memory
 
     def _normed(self, rows: Tensor, before: bool) -> Tensor:
         """The norm, where it stands before (or after) the systems."""

@@ -42,7 +42,10 @@ class DiagonalSystem(System):
     def collect(self, ages: Tensor) -> Tensor:
         inner, outer = self._tables(len(ages))
         block, blocks = inner.shape[-1], outer.shape[-1]
-        padded = F.pad(ages.permute(2, 1, 0), (0, block * blocks - len(ages))).unflatten(-1, (blocks, block))
+        rows = ages.permute(
+            2, 1, 0
+        ).contiguous()  # padding by nothing keeps strides, which the compiler does not foresee
+        padded = F.pad(rows, (0, block * blocks - len(ages))).unflatten(-1, (blocks, block))
         table = torch.view_as_real(inner).transpose(1, 2).flatten(2)  # (H, m, N)
         ends = (padded.flatten(1, 2) @ table).unflatten(1, padded.shape[1:3])
         sums = complex_of(ends.unflatten(-1, (-1, 2))) * outer.mT[:, None]  # (H, B, blocks, N/2)
