@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from engram.errors import NonFiniteError
 from engram.probe import Subject, memory_capacity
 
 
@@ -90,7 +91,20 @@ def test_symbols() -> None:
 @pytest.mark.parametrize("model", [nn.LSTM(2, 8), nn.GRU(2, 8, batch_first=True), nn.RNN(2, 16, nonlinearity="relu")])
 def test_never_more_than_the_states(model: nn.Module) -> None:
     found = memory_capacity(model, lags=20)
-    assert 0 < found.total + found.products <= found.states * 1.02
+    assert 0 < found.total + found.products <= found.states
+
+
+def test_chance_is_no_memory(linear: Any) -> None:
+    """A linear network that holds all it can is full; chance lifts its estimate neither above N nor far below."""
+    matrix = 0.9 * torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(1)))[0]
+    for seed in range(4):
+        found = memory_capacity(linear(matrix, torch.ones(6, 1)), lags=60, seed=seed)
+        assert 6 * 0.97 < found.total + found.products <= 6 + 1e-9
+
+
+def test_an_exploding_state_is_refused(linear: Any) -> None:
+    with pytest.raises(NonFiniteError, match="not finite: choose a shorter length"):
+        memory_capacity(linear(1e20 * torch.eye(2), torch.ones(2, 1)), lags=40)
 
 
 def test_no_memory_is_none() -> None:

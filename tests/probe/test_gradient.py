@@ -146,3 +146,9 @@ def test_noise_is_irregular() -> None:
 def test_horizon() -> None:
     assert horizon(np.array([1.0, 0.5, 0.009, 0.02, 0.001])) == 4
     assert horizon(np.array([1.0, 0.5])) is None
+
+
+def test_what_is_too_large_to_count_is_said(linear: Any) -> None:
+    found = gradient_reach(linear(1e20 * torch.eye(2), torch.ones(2, 1)), length=30)
+    assert found.verdict == "explodes"
+    assert "from lag 8 on it is too large to count" in found.words()

@@ -218,6 +218,17 @@ def test_refused(options: dict[str, object], error: type[EngramError], match: st
         lyapunov(**given | options)  # type: ignore[arg-type]
 
 
+def test_a_slow_loss_is_not_called_a_kept_past() -> None:
+    """0.95 a step over 36 steps leaves 16 %: exact, and not 0; what all the followed directions do is a lower bound."""
+    words = [
+        lyapunov(matrix_step(g * torch.eye(3).double()), torch.ones(1, 3).double(), none(1, 40), count=2).words()
+        for g in (0.95, 1.0, 1.1)
+    ]
+    assert "stable. A small difference of the state, a memory too, is halved every 13.5 steps" in words[0]
+    assert "that is 0" in words[1]
+    assert "at least 2 of 3 directions" in words[2]
+
+
 def test_told_and_drawn() -> None:
     w = torch.diag(torch.tensor([0.5, 0.25])).double()
     found = lyapunov(matrix_step(w), torch.ones(1, 2).double(), none(1, 100))

@@ -63,12 +63,17 @@ def test_without_a_state() -> None:
 
 
 def test_too_large_for_the_exact_parts() -> None:
-    """More than 64 outputs and 512 states: sampled, or left out with the reason."""
-    parts = ("gradient_reach", "fisher_memory", "lyapunov")
-    found = profile(nn.RNN(2, 520), length=10, parts=parts)
+    """More than 64 outputs and 512 states: sampled, and said."""
+    parts = ("gradient_reach", "fisher_memory", "spectrum", "lyapunov")
+    found = profile(nn.GRU(2, 520), length=10, parts=parts)
     assert not found.parts["gradient_reach"].exact
-    assert "up to 512 are measured" in found.parts["fisher_memory"]
-    assert found.notes == ["of a state of 520 numbers Lyapunov exponents are along one sequence"]
+    assert found.parts["fisher_memory"].method == "128 of 520 directions"
+    assert not found.parts["fisher_memory"].whole
+    assert "the state holds at least" in found.parts["fisher_memory"].words()
+    assert found.summary()["Fisher memory"].startswith("≥ ")
+    assert len(found.parts["spectrum"].eigenvalues) == 128
+    assert "520 numbers is too large for its Jacobian: Fisher memory and spectrum are sampled" in found.notes[0]
+    assert found.notes[1:] == ["of a state of 520 numbers Lyapunov exponents are along one sequence"]
 
 
 class NoGradient(torch.autograd.Function):

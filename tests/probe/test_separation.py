@@ -77,6 +77,16 @@ def test_a_long_one_is_sampled() -> None:
     assert "sampled" in found.words()
 
 
+def test_a_model_of_its_own_dtype() -> None:
+    """It answers in float32 whatever its weights are."""
+
+    class Short(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.cumsum(0).float()
+
+    assert separation_rank(Subject(Short().double(), 2, batch_first=False), length=4).rank == 2
+
+
 def test_one_unit() -> None:
     """Unit 0 of two units that never meet: a product of both halves, rank 1; both together: 2."""
     circuit = engram.nn.RAC(2, 2, dtype=torch.float64)

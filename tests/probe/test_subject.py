@@ -60,6 +60,33 @@ class Tokens(nn.Module):
         return result
 
 
+class Named(nn.Module):
+    """Returns a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.GRU(3, 4)
+
+    def forward(self, x: Tensor) -> Any:
+        return {"loss": None, "logits": self.inner(x)[0]}
+
+
+class Keeper(nn.Module):
+    """Keeps its state for itself: in a buffer that is bound anew at every call, and in an attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.GRU(3, 4)
+        self.register_buffer("state", None)
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = self.state if self.state is not None and self.state.shape[1] == x.shape[1] else None
+        output, state = self.inner(x, kept)
+        self.state, self.calls = state.detach(), self.calls + 1
+        return output
+
+
 # module, (inputs, outputs, numbers of a state), batch first, every step
 FORMS: dict[str, tuple[Any, tuple[int, int, int], bool, bool]] = {
     "lstm": (lambda: nn.LSTM(3, 4), (3, 4, 8), False, True),
@@ -74,6 +101,7 @@ FORMS: dict[str, tuple[Any, tuple[int, int, int], bool, bool]] = {
     "last": (Last, (3, 2, 0), True, False),
     "convolution": (Convolution, (3, 4, 0), True, True),
     "tokens": (Tokens, (7, 7, 0), True, True),
+    "dict": (Named, (3, 4, 0), False, True),
 }
 
 
@@ -149,7 +177,11 @@ class Rank(nn.Module):
 WRONG: dict[str, tuple[Any, type[EngramError], str]] = {
     "rank 1": (lambda: Subject(Rank(1), 3), ShapeError, "must have rank 3, .* got rank 1, shape "),
     "rank 4": (lambda: Subject(Rank(4), 3), ShapeError, "must have rank 3, .* got rank 4, shape "),
-    "no tensor": (lambda: Subject(Rank(5), 3), ShapeError, "must return a tensor, .* got dict"),
+    "no tensor": (
+        lambda: Subject(Rank(5), 3),
+        ShapeError,
+        "must return a tensor, .* logits or last_hidden_state; got dict",
+    ),
     "steps lost": (lambda: Subject(Rank(6), 3), ShapeError, "one output a sequence, or one a step"),
     "input size": (lambda: Subject(nn.LSTM(3, 4), 5), ShapeError, r"refused inputs of shape \(5, 3, 5\): .*Expected 3"),
     "no size": (lambda: Subject(nn.ReLU()), OptionError, "ReLU does not say how many inputs it reads: give input_size"),
@@ -255,6 +287,7 @@ def _facts(module: nn.Module) -> dict[str, Any]:
 def _same(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert before.keys() == after.keys()
     for name in ("values", "gradients"):
+        assert before[name].keys() == after[name].keys()
         for key, value in before[name].items():
             now = after[name][key]
             assert (now is None) if value is None else torch.equal(now, value), f"{name} of {key}"
@@ -269,12 +302,9 @@ def test_nothing_changes(fails: bool) -> None:
     module = Counting(fails)
     module.inner.weight_ih_l0.grad = torch.ones_like(module.inner.weight_ih_l0)
     before = _facts(module)
-    if fails:
-        with pytest.raises(KeyError):
-            profile(module, length=12)
-    else:
-        found = profile(module, length=12)
-        assert set(found.parts) == set(PARTS)
+    found = profile(module, length=12)
+    assert set(found.parts) == set(PARTS)
+    assert ("KeyError: 'no more'" in str(found.parts["gradient_reach"])) == fails
     _same(before, _facts(module))
 
 
@@ -290,6 +320,21 @@ def test_nothing_changes_in_our_layers(model: str) -> None:
     expected.backward()
     for p, q in zip(layer.parameters(), twin.parameters(), strict=True):
         assert torch.equal(p.grad, q.grad)  # type: ignore[arg-type] # it can still be trained
+
+
+def test_a_state_that_a_model_keeps_is_as_before() -> None:
+    """And that its answers depend on what came before is said."""
+    module = Keeper()
+    found = profile(module, length=12, parts=("gradient_reach",))
+    assert "a state kept between calls" in found.notes[0]
+    assert (module.state, module.calls) == (None, 0)
+    module(torch.randn(5, 2, 3))
+    kept = module.state
+    with untouched(module):
+        module(torch.randn(5, 2, 3))
+        module.inner.weight_hh_l0 = nn.Parameter(torch.zeros(12, 4))
+    assert module.state is kept
+    assert bool(module.inner.weight_hh_l0.any())
 
 
 def test_untouched_freezes_within() -> None:

@@ -29,14 +29,14 @@ class Unitary:
     The result is a run of its own: engram evaluate takes it, engram resume --steps trains it further.
 
     Examples:
-        engram convert unitary runs/first -o runs/first-orthogonal
+        engram convert unitary runs/first
         engram convert unitary runs/first --input-bound 10 --contract -o runs/nearest --json
     """
 
     folder: Annotated[Path, tyro.conf.Positional]
     """The run directory; its model is an RNN with activation=relu."""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
-    """The directory of the new run."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """The directory of the new run; that of the old one with -orthogonal at its end unless given."""
     input_bound: str = "auto"
     """The largest norm of one step of the input; auto takes it from the test, or from the table of symbols."""
     contract: bool = False
@@ -47,7 +47,8 @@ class Unitary:
     """Print one JSON object."""
 
     def run(self) -> None:
-        run, network = load_run(self.folder, self.output, best=not self.last)
+        output = self.output or self.folder.parent / f"{self.folder.resolve().name}-orthogonal"
+        run, network = load_run(self.folder, output, best=not self.last)
         layer = network.layer
         if not isinstance(layer, RNN):
             raise OptionError(f"only a ReLU RNN has an orthogonal twin; {self.folder} has model {run.settings.model}")
@@ -57,10 +58,10 @@ class Unitary:
             twin = to_orthogonal(layer, input_bound=bound, data=data, contract=self.contract)
             settings = settings_of(run.settings, twin.layer)
             settings = replace(settings, option=(*settings.option, "map=projected"))
-            made = write_run(self.output, settings, network, twin.layer, twin.selection)
+            made = write_run(output, settings, network, twin.layer, twin.selection)
         made.note(conversion=twin.report)
         results = {"before": run.facts.get("results", {}), "after": made.facts["results"]}
-        report = {"run": str(self.output), "from": str(self.folder), **twin.report, "results": results}
+        report = {"run": str(output), "from": str(self.folder), **twin.report, "results": results}
         print(json.dumps(report) if self.json else told(report))
 
 

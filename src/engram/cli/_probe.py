@@ -56,6 +56,8 @@ class Probe:
     """Print one JSON object, the parts by name; of several models a list of them."""
 
     def run(self) -> None:
+        if not self.parts:
+            raise OptionError(f"--parts names at least one of {', '.join(PARTS)}")
         for part in self.parts:
             check_choice("part", part, PARTS)
         if self.output is not None and self.output.suffix not in (".html", ".svg", ".png"):
@@ -102,6 +104,8 @@ class Probe:
         if Path(model).exists() or ":" not in model:
             if self.input_size is not None or self.option or self.batch_first is not None:
                 raise OptionError("--input-size, --option and --batch-first are for module:factory; a run knows them")
+            if not Path(model).exists():
+                raise OptionError(f"there is no run {model}; a model is given as module:factory, such as torch.nn:LSTM")
             return profile_run(model, best=not self.last, length=self.length, **common)
         torch.manual_seed(self.seed)
         module = make(model, read_options(self.option))
@@ -113,6 +117,8 @@ class Probe:
 def make(name: str, options: dict[str, Any]) -> nn.Module:
     """The model that ``package.module:factory`` makes, or is; every way in which that can fail is told in one line."""
     module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise OptionError(f"a model is given as module:factory, such as torch.nn:LSTM; got {name!r}")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:

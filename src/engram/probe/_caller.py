@@ -1,6 +1,6 @@
 """How a model is called, whatever its order of dimensions, its form of output and its kind of input."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -73,7 +73,7 @@ class Caller:
                 return self.module(given) if state is None else self.module(given, state)
         except EngramError:
             raise
-        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError) as error:
+        except Exception as error:  # a model of someone else may raise anything
             said = " ".join(str(error).split())
             raise ShapeError(
                 f"the model refused inputs of shape {tuple(inputs.shape)}: {type(error).__name__}: {said[:300]}"
@@ -112,11 +112,13 @@ def _parted(result: Any) -> tuple[Tensor, Any]:
     if isinstance(result, tuple | list) and result:
         output, state = result[0], result[1] if len(result) == 2 else None
     for name in ("logits", "last_hidden_state"):
-        if isinstance(getattr(result, name, None), Tensor):
-            output = getattr(result, name)
+        named = result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
+        if isinstance(named, Tensor):
+            output = named
     if not isinstance(output, Tensor):
         raise ShapeError(
-            f"the model must return a tensor, or a tuple that begins with one; got {type(result).__name__}"
+            "the model must return a tensor, a tuple that begins with one, or something with logits or "
+            f"last_hidden_state; got {type(result).__name__}"
         )
     if output.dim() not in (2, 3):
         raise ShapeError(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from engram.errors import check_size
+from engram.errors import NonFiniteError, check_size
 from engram.probe._plain import plain
 from engram.probe._subject import Subject
 
@@ -67,7 +67,7 @@ class MemoryCapacity:
         shown = self.lags[: max(10, 2 * last)]  # what is zero from there on is not worth the room
         axes.fill_between(range(len(shown)), shown, step="mid", color="#0b5fa5", alpha=0.25)
         axes.step(range(len(shown)), shown, where="mid", color="#0b5fa5", linewidth=1)
-        axes.set(xlabel="lag", ylabel="$r^2$", ylim=(0, 1.05 * max(*shown, self.floor)))
+        axes.set(xlabel="lag", ylabel="$r^2$, summed over inputs", ylim=(0, 1.05 * max(*shown, self.floor)))
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_title(f"Memory capacity: {self.total:.3g} of at most {self.states}", loc="left", fontsize=10)
 
@@ -90,7 +90,8 @@ def memory_capacity(
     w is fitted by ridge regression (lambda: the rounding of the states) on one half of the sequences and judged on the
     other. Inputs that the model never saw are judged beside them: their mean error is the scale on which r^2 is zero
     (a fit to n samples errs by about N/n too much). Below four of their standard deviations r^2 counts as zero, unless
-    all that lie below are together more than chance: a memory spread thinly over many inputs.
+    all that lie below are together more than chance: a memory spread thinly over many inputs. Where chance lifts the
+    sum above N, all are scaled down to it.
 
     The output is read in place of the state where a model does not hand out its state. Of more than 500 numbers, 500
     random combinations are read: a lower bound.
@@ -101,7 +102,7 @@ def memory_capacity(
         lags: the longest lag.
         steps: at which the state is read, after ``lags`` steps of start; a tenth of those, up to 20, unless given (a
             memory without end also holds inputs from before the longest lag: they are not counted).
-        samples: of each half; 20 N, between 2,000 and 20,000, unless given.
+        samples: of each half; 20 N, between 2,000 and 10,000, unless given.
     """
     subject = Subject.of(model)
     generator = torch.Generator().manual_seed(seed)
@@ -117,6 +118,8 @@ def memory_capacity(
     inputs, values = _stimulus(subject, start + steps, 2 * rows, generator)
     with subject, torch.no_grad():
         seen = _observe(subject, inputs, start).double().cpu()  # (steps, 2 rows, N)
+    if not bool(torch.isfinite(seen).all()):
+        raise NonFiniteError(f"after {start} steps what the model holds is not finite: choose a shorter length")
     if read < width:
         seen = seen @ torch.randn(width, read, generator=generator, dtype=seen.dtype)
     reader = _Reader(seen, rows, torch.finfo(subject.dtype).eps)
@@ -125,11 +128,11 @@ def memory_capacity(
     unseen = reader.errors(torch.rand(steps, 2 * rows, SURROGATES, generator=generator, dtype=torch.float64))
     scale, spread = float(unseen.mean()), float(unseen.std() / unseen.mean())
 
-    by_lag = _kept(1 - torch.stack([reader.errors(part) for part in past]) / scale, spread, steps).sum(
-        1
-    )  # over the D inputs
+    first = _kept(1 - torch.stack([reader.errors(part) for part in past]) / scale, spread, steps)  # (lags + 1, d)
     recent = _recent(lags + 1, values.shape[-1])
     second = _kept(1 - reader.errors(_products(past[:recent], squares=not subject.symbols)) / scale, spread, steps)
+    room = min(1.0, read / max(float(first.sum() + second.sum()), 1e-300))  # no more than N, by theory: chance is cut
+    by_lag, second = room * first.sum(1), room * second
     kind = "state" if subject.can_step else "output"
     kind = kind if read == width else f"{kind} (random combinations of its {width:,})"
     return MemoryCapacity(
@@ -202,7 +205,7 @@ class _Reader:
         self.rows = rows
         x, fresh = (part.flatten(0, 1) for part in (seen[:, :rows], seen[:, rows:]))
         spread = x.std(0)
-        alive = torch.isfinite(spread) & (spread > 0)
+        alive = spread > 0
         middle, spread = x.mean(0)[alive], spread[alive]  # each state on its own scale
         self.x, self.fresh = ((part[:, alive] - middle) / spread for part in (x, fresh))
         values, self.vectors = torch.linalg.eigh(self.x.mT @ self.x / len(x))

@@ -12,6 +12,7 @@ from engram.errors import EngramError
 from engram.probe._capacity import LEAST, MOST, PAIRS, WIDEST, reading_steps
 from engram.probe._gradient import EXACT, PROBES
 from engram.probe._linear import LARGEST, paths
+from engram.probe._reached import DIRECTIONS
 from engram.probe._subject import Subject
 from engram.probe._tangents import push
 
@@ -60,11 +61,13 @@ def cost(subject: Subject, inputs: Tensor, parts: tuple[str, ...]) -> Cost:
         "gradient_reach": (1 + probes, 2 * steps, probes * back + 6 * steps * call),
         "fisher_memory": (2, 2, 4 * call + run(2 * size) / length) if steps else (0, 0, 0.0),
         "memory_capacity": (1, times if steps else 0, run(rows / times) + times * call + algebra),
-        "spectrum": (0, 0, 0.03 * min(size, LARGEST)),
+        "spectrum": (0, 0, 0.03 * (size if size <= LARGEST else DIRECTIONS)),
         "lyapunov": (0, steps, steps * follow),
         "separation_rank": (1, 0, run(729) * 6 / length),
         "structure": (0, 0, 0.0),
     }
+    if steps and size > LARGEST:  # products with the Jacobian, one by one from the right, all at once from the left
+        table["fisher_memory"] = (0, DIRECTIONS + 2 * steps, 3 * (DIRECTIONS + steps) * call + 3 * run(DIRECTIONS))
     asked = [table[part] for part in parts]
     return Cost(sum(row[0] for row in asked), sum(row[1] for row in asked), sum(row[2] for row in asked))
 

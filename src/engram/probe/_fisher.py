@@ -46,9 +46,11 @@ class FisherMemory:
     steps: int | None
     """How many steps ago noise and signal began; None: for ever."""
     method: str
-    """The arithmetic: "float64", "extended (192 bits)" or "sampled (2000 paths)"."""
+    """The arithmetic: "float64", "extended (192 bits)" or "sampled (2000 paths)", or "128 of 3,120 directions"."""
     error: float
-    """Of J_tot: an estimate for float64, proven for extended, one standard deviation when sampled."""
+    """Of J_tot: estimated for float64, proven for extended, one standard deviation when sampled."""
+    whole: bool = True
+    """Whether all of the state was read; else all numbers are lower bounds."""
 
     @property
     def curve(self) -> np.ndarray:
@@ -79,7 +81,19 @@ class FisherMemory:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; the memory matrix and the spatial matrix are told by their extremes, for they can be large."""
-        kept = ("total", "size", "noise", "steps", "method", "error", "normal_bound", "bound", "horizon", "curve")
+        kept = (
+            "total",
+            "size",
+            "noise",
+            "steps",
+            "method",
+            "error",
+            "whole",
+            "normal_bound",
+            "bound",
+            "horizon",
+            "curve",
+        )
         best = None if self.spatial is None else float(np.linalg.eigvalsh(self.spatial)[-1])
         told = {name: getattr(self, name) for name in (*kept, "delay_bound")}
         return {**plain(told), "total_of_best_unit_input": plain(best)}
@@ -87,7 +101,9 @@ class FisherMemory:
     def words(self) -> str:
         """What it means, for a student."""
         normal, most = self.total / self.normal_bound, self.total / self.bound
-        if normal > 1.01:
+        if not self.whole and normal <= 1.01:
+            kind = f"read in {self.method}; a normal matrix holds 1 of these, {self.size} units could hold {self.size}"
+        elif normal > 1.01:
             kind = f"more than any normal matrix can hold (1 of these), and {most:.1%} of what {self.size} units could"
         elif normal > 0.99:
             kind = f"what every normal (for instance orthogonal) matrix holds; {self.size} units could hold {self.size}"
@@ -99,8 +115,9 @@ class FisherMemory:
             reach = f"From {self.horizon} steps back on, less than 1 % of the best lag is left."
         unsure = self.error > 0.01 * self.total
         doubt = f" The number is not certain: the error ({self.method}) may be {self.error:.2g}." if unsure else ""
+        least = "" if self.whole else "at least "
         return (
-            f"Fisher memory: against noise in every unit at every step, the state holds {normal:.3g} times the "
+            f"Fisher memory: against noise in every unit at every step, the state holds {least}{normal:.3g} times the "
             f"information of one input at the moment it enters, {kind}. {reach}{doubt}"
         )
 
@@ -115,7 +132,7 @@ class FisherMemory:
         axes.set(xlabel="lag k", ylabel="Fisher information", yscale="log")
         axes.set_ylim(max(self.curve[self.curve > 0].min(initial=1.0), 1e-6 * self.normal_bound) / 2, 2 * self.bound)
         axes.set_title(f"Fisher memory, J_tot = {self.total:.4g}", loc="left", fontsize=10)
-        axes.legend(fontsize=7, frameon=False)
+        axes.legend(fontsize=7, edgecolor="none", framealpha=0.85)  # it may stand upon a bound
         axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -26,7 +26,7 @@ def linearise(step: Step, state: Tensor, input: Tensor, direction: Tensor | None
     """
     if state.ndim != 1 or input.ndim != 1:
         raise ShapeError(f"one state (N,) and one input (D,) are needed, got {state.shape} and {input.shape}")
-    size, along = len(state), _direction(direction, input)
+    size, along = len(state), direction_of(direction, input)
     frame = torch.eye(size, size + 1, dtype=state.dtype)
     input_frame = torch.cat([along.new_zeros(len(along), size), along[:, None]], 1)
     moved = push(step, state[None], input[None], frame[None], input_frame[None])[1][0]
@@ -58,7 +58,7 @@ def sampled_fisher_memory(
     check_between("noise", noise, 0, math.inf)
     if paths < 2 * size + 10:
         raise OptionError(f"paths must be at least 2 N + 10 = {2 * size + 10} for {size} units, got {paths}")
-    along = _direction(direction, inputs[0])
+    along = direction_of(direction, inputs[0])
     now = state.detach().expand(paths, size)
     moved = now.new_zeros(paths, size, 0)  # (paths, N, t): how each path moves with each past signal, newest first
     for x in inputs:
@@ -86,7 +86,8 @@ def sampled_fisher_memory(
     )
 
 
-def _direction(direction: Tensor | None, input: Tensor) -> Tensor:
+def direction_of(direction: Tensor | None, input: Tensor) -> Tensor:
+    """The direction of the signal in the inputs ``(D,)``: as given, else all alike, of length 1."""
     if direction is None:
         return torch.full_like(input, len(input) ** -0.5)
     if direction.shape != input.shape:

@@ -59,7 +59,13 @@ class GradientReach:
             return "Gradient reach: no gradient reaches any input, it is zero everywhere."
         head = f"Gradient reach{'' if self.exact else f' (sampled by {PROBES} random vectors)'}: the gradient"
         if self.verdict == "explodes":
-            return f"{head} explodes. It grows {how}; over {last} steps {law.change:.3g} times."
+            lost = np.flatnonzero(~np.isfinite(self.norms))
+            end = (
+                f"from lag {lost[0]} on it is too large to count"
+                if len(lost)
+                else f"over {last} steps {law.change:.3g} times"
+            )
+            return f"{head} explodes. It grows {how}; {end}."
         if self.verdict == "vanishes":
             return f"{head} vanishes. From {self.horizon} steps on less than 1 % is left; it changes {how}."
         further = "" if self.foreseen is None else f"; by that law 1 % is left at {self.foreseen:,.0f}"

@@ -7,10 +7,11 @@ from torch import Tensor
 
 from engram.errors import OptionError
 from engram.probe._fisher_steps import linearise
+from engram.probe._reached import Reached, reached
 from engram.probe._subject import Subject
 
 LARGEST = 512
-"""The most numbers of a state of which the Jacobian is made."""
+"""The most numbers of a state of which the Jacobian is made; of more, what a signal reaches first."""
 
 WIDE = 256
 """Above, small differences are followed along one sequence only."""
@@ -39,13 +40,6 @@ def tangent(subject: Subject, inputs: Tensor) -> Tangent:
 
     The step is taken as linear if the Jacobian at another state, of the second half alone, is the same.
     """
-    if not subject.can_step:
-        raise OptionError(f"the state of this model cannot be handed in: {subject.no_state}")
-    if subject.state_size > LARGEST:
-        raise OptionError(
-            f"the state has {subject.state_size} numbers, its Jacobian {subject.state_size:,}^2: up to {LARGEST} are "
-            "measured"
-        )
     one = inputs[:, :1]
     with subject:
         far, near = (subject.advance(None, part)[1].detach()[0] for part in (one, one[len(one) // 2 :]))
@@ -55,3 +49,16 @@ def tangent(subject: Subject, inputs: Tensor) -> Tangent:
     linear = float((matrix - other).abs().max()) < 1e-4 * scale
     radius = float(torch.linalg.eigvals(matrix.double()).abs().max())
     return Tangent(matrix.detach(), signal.detach(), linear, radius)
+
+
+def sampled(subject: Subject, inputs: Tensor) -> Reached:
+    """Of a state too large for :func:`tangent`, at the same state: the directions that a signal reaches first."""
+    one = inputs[:, :1]
+    with subject:
+        return reached(subject.step, subject.advance(None, one)[1].detach()[0], one[-1, 0])
+
+
+def check_state(subject: Subject) -> None:
+    """A model without a state to hand in is refused."""
+    if not subject.can_step:
+        raise OptionError(f"the state of this model cannot be handed in: {subject.no_state}")

@@ -70,7 +70,7 @@ class Lyapunov:
     def words(self) -> str:
         """What it means, for a student."""
         top, error = float(self.exponents[0]), float(self.errors[0])
-        unsure = max(2 * error, 2 / self.steps)  # a bounded change of length is worth 1 / steps
+        unsure = max(2 * error, math.log(2) / self.steps)  # less than a factor of 2 over all the steps, or not sure
         head = f"Lyapunov: the largest exponent is {top:.4g} ± {error:.2g} per step"
         if top == -math.inf:
             return f"{head}: every small difference of the state dies outright after some steps."
@@ -79,9 +79,10 @@ class Lyapunov:
         gone = f" {self.dead} of {self.size} directions die outright." if self.dead else ""
         if top > 0:
             many = int((self.exponents > unsure).sum())
+            least = "at least " if many == len(self.exponents) < self.size else ""  # there may be more, not followed
             return (
                 f"{head}: unstable. A small difference of the state doubles every {math.log(2) / top:.3g} steps, in "
-                f"{many} of {self.size} directions; what it remembers is drowned by what it amplifies.{gone}"
+                f"{least}{many} of {self.size} directions; what it remembers is drowned by what it amplifies.{gone}"
             )
         return (
             f"{head}: stable. A small difference of the state, a memory too, is halved every "
@@ -94,6 +95,7 @@ class Lyapunov:
         axes.axhline(0, color="#888888", linewidth=0.9)
         axes.errorbar(places, self.exponents, self.errors, color="#0b5fa5", fmt="o-", markersize=3, linewidth=0.9)
         axes.set(xlabel="exponent number", ylabel="growth per step (log)")
+        axes.xaxis.get_major_locator().set_params(integer=True)
         dead = f", {self.dead} of {len(places)} dead" if self.dead else ""
         axes.set_title(f"Lyapunov exponents, {self.steps} steps{dead}", loc="left", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)

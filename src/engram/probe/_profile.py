@@ -11,15 +11,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import EngramError, OptionError, ShapeError, check_choice, check_size
+from engram.errors import EngramError, ShapeError, check_choice, check_size
 from engram.probe._capacity import memory_capacity
 from engram.probe._cost import FOLLOWED, Cost, cost
 from engram.probe._fisher import FisherMemory, fisher_memory
 from engram.probe._gradient import GradientReach, Loss, gradient_reach
-from engram.probe._linear import Tangent, paths, tangent
+from engram.probe._linear import LARGEST, Tangent, check_state, paths, sampled, tangent
 from engram.probe._lyapunov import Lyapunov, lyapunov
 from engram.probe._page import figure_of, heading, save
 from engram.probe._plain import plain
+from engram.probe._reached import Reached
 from engram.probe._separation import separation_rank
 from engram.probe._spectrum import Spectrum, spectrum
 from engram.probe._structure import learned_structure
@@ -93,20 +94,32 @@ class _Measures:
     notes: list[str] = field(default_factory=list)
 
     @cached_property
-    def tangent(self) -> Tangent:
-        return tangent(self.subject, self.inputs)
+    def tangent(self) -> Tangent | Reached:
+        """The Jacobian of a step at the state which the inputs lead to; of a state too large, what a signal reaches."""
+        check_state(self.subject)
+        if self.subject.state_size <= LARGEST:
+            return tangent(self.subject, self.inputs)
+        found = sampled(self.subject, self.inputs)
+        self.notes.append(
+            f"a state of {found.size:,} numbers is too large for its Jacobian: Fisher memory and spectrum are sampled, "
+            f"in the {found.basis.shape[1]} directions that a signal reaches first (a lower bound of Fisher memory)"
+        )
+        return found
 
     def gradient_reach(self) -> GradientReach:
         return gradient_reach(self.subject, inputs=self.inputs, loss=self.loss, seed=self.seed)
 
-    def _note(self, words: str) -> None:
-        if not self.tangent.linear and words not in self.notes:
+    def _note(self, near: Tangent | Reached, words: str) -> None:
+        if isinstance(near, Tangent) and not near.linear:
             self.notes.append(words)
 
     def fisher_memory(self) -> FisherMemory:
         """Of the tangent; over the length measured where noise would grow without bound."""
         near, length = self.tangent, len(self.inputs)
-        self._note("Fisher memory is that of the step linearised at the state which the inputs lead to")
+        self._note(near, "Fisher memory is that of the step linearised at the state which the inputs lead to")
+        if isinstance(near, Reached):
+            with self.subject:
+                return near.fisher_memory(length)
         forever = near.radius < 1 - 1e-6
         return fisher_memory(near.matrix, near.signal, lags=length, steps=None if forever else length)
 
@@ -116,16 +129,17 @@ class _Measures:
     def spectrum(self) -> Spectrum:
         """Of the recurrent matrix of the first layer; of a model without one (gates), of its Jacobian."""
         matrix = self.subject.recurrent_matrix()
-        if matrix is None:
-            self._note(
-                "no square recurrent matrix makes up the state: the spectrum is that of the Jacobian of a step there"
-            )
-        return spectrum(self.tangent.matrix if matrix is None else matrix)
+        if matrix is not None:
+            return spectrum(matrix)
+        self._note(
+            self.tangent,
+            "no square recurrent matrix makes up the state: the spectrum is that of the Jacobian of a step there",
+        )
+        return spectrum(self.tangent.matrix)
 
     def lyapunov(self) -> Lyapunov:
         subject = self.subject
-        if not subject.can_step:
-            raise OptionError(f"the state of this model cannot be handed in: {subject.no_state}")
+        check_state(subject)
         with subject:
             along = paths(subject, self.inputs)
             if along.shape[1] < self.inputs.shape[1]:

@@ -58,8 +58,10 @@ class Pseudospectrum:
         height = np.log10(np.maximum(self.smallest, 1e-16))
         levels = np.arange(max(-8, np.floor(height.min())), 0)
         if len(levels):
-            lines = axes.contour(self.real, self.imag, height, levels=levels, cmap="viridis", linewidths=0.8)
-            axes.clabel(lines, fmt="10^%d", fontsize=6)
+            lines = axes.contour(
+                self.real, self.imag, height, levels=levels, cmap="viridis", vmin=-8, vmax=2, linewidths=0.8
+            )
+            axes.clabel(lines, fmt="$10^{%d}$", fontsize=7)
 
 
 def pseudospectrum(W: Tensor | np.ndarray, *, points: int = 48, reach: float | None = None) -> Pseudospectrum:

@@ -165,7 +165,7 @@ def _values(subject: Subject, letters: Tensor, words: Tensor, readout: Tensor) -
     """y of the last step of every word ``(n, T)`` of letters."""
     with subject, torch.no_grad():
         parts = words.split(max(1, AT_ONCE))
-        return torch.cat([subject.outputs(letters[part.mT])[-1] @ readout for part in parts]).double().cpu()
+        return torch.cat([subject.outputs(letters[part.mT])[-1].to(readout) @ readout for part in parts]).double().cpu()
 
 
 def _balanced(matrix: Tensor) -> Tensor:

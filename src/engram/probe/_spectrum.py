@@ -156,7 +156,7 @@ def spectrum(W: Tensor | np.ndarray, *, grid: int = 48, steps: int = 256) -> Spe
         grid: points on a side of the pseudospectrum; 0: none.
         steps: how far every t of |W^t| is followed; then t doubles, up to 2^20, until |W^t| <= 1.
 
-    >>> spectrum(torch.tensor([[0.5, 3.0], [0.0, 0.5]]), grid=0).departure
+    >>> spectrum(np.array([[0.5, 3.0], [0.0, 0.5]]), grid=0).departure
     3.0
     """
     matrix = square(W)

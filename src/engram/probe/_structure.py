@@ -39,9 +39,10 @@ class Matrix:
     def words(self) -> str:
         kept = "" if self.error is None else f" ({self.promise}: kept to {self.error:.1e})"
         return (
-            f"{self.name} [{self.map}]{kept} is {self.drift:.2g} from orthogonal; {self.triangle:.1%} of its Schur "
-            f"form is triangle, its delay line has a strength of {max(self.delay[:1], default=0.0):.2g}, its angles "
-            f"are aligned to {self.alignment:.2f} and its moduli are {np.mean(self.moduli):.3f} on average."
+            f"{self.name} [{self.map}]{kept} is {self.drift:.2g} from orthogonal; {self.triangle:.1%} of the "
+            f"norm of its Schur form is triangle, its delay line has a strength of "
+            f"{max(self.delay[:1], default=0.0):.2g}, its angles are aligned to "
+            f"{self.alignment:.2f} and its moduli are {np.mean(self.moduli):.3f} on average."
         )
 
 

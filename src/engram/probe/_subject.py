@@ -20,7 +20,7 @@ class Subject(Caller):
 
     Taken are: ``torch.nn.LSTM`` and its like, engram's layers and trained networks, modules that return a tensor only,
     and models of symbols, which are given vectors over the symbols in place of one-hot ones. A module is called as
-    ``module(x)`` or ``module(x, state)`` and returns a tensor, a tuple that begins with one, or an object with
+    ``module(x)`` or ``module(x, state)`` and returns a tensor, a tuple that begins with one, or an object or dict with
     ``logits`` or ``last_hidden_state``.
 
     Args:
@@ -207,7 +207,10 @@ class Subject(Caller):
             with suppress(EngramError):  # what it refuses in training does not matter here
                 random = any(training for _, training in modes) and not self._agrees(inputs)
         if not calm:
-            self.notes.append("two equal calls give different outputs even in evaluation mode: numbers are of one draw")
+            self.notes.append(
+                "two equal calls give different outputs even in evaluation mode (chance, or a state kept between "
+                "calls): numbers are of one draw"
+            )
         elif random:
             self.notes.append("two equal calls gave different outputs (dropout): measured in evaluation mode, without")
 

@@ -14,7 +14,7 @@ def _gradient(part: Any) -> str:
 
 SHORT: dict[str, Callable[[Any], str]] = {
     "gradient_reach": _gradient,
-    "fisher_memory": lambda part: f"{part.total / part.normal_bound:.3g} of {part.size}",
+    "fisher_memory": lambda part: f"{'' if part.whole else '≥ '}{part.total / part.normal_bound:.3g} of {part.size}",
     "memory_capacity": lambda part: f"{part.total:.3g} of {part.states}",
     "spectrum": lambda part: f"radius {part.radius:.3g}",
     "lyapunov": lambda part: f"{part.exponents[0]:.2g} a step",
