@@ -28,7 +28,7 @@ def forward_loop(
     gate: Tensor | None = None,
     given: int | None = None,
 ) -> Tensor:
-    """Turn the drive in ``states`` into the states; returns the last one."""
+    """Turn the drive in ``states`` into the states, and ``gate`` into W h_{t-1}; returns the last state."""
     batch, hidden = states.shape[1] if sizes is None else int(sizes[0]), states.shape[-1]
     _check("weight_hh", weight, (hidden, hidden), states)
     _check("start", start, (batch, hidden), states)

@@ -103,7 +103,7 @@ def forward_loop(
     gate: Tensor | None = None,
     given: int | None = None,
 ) -> Tensor:
-    """Turn ``states``, which holds the drive, into the states; returns the last one."""
+    """Turn ``states``, which holds the drive, into the states, and ``gate`` into W h_{t-1}; returns the last state."""
     weight_t = weight.t()
     if gate is None:
         return forward_steps(
@@ -119,6 +119,7 @@ def forward_loop(
             product[begun:] = start[begun : len(h)]
             begun = len(h)
         h.addcmul_(product, gates[t])
+        gates[t].copy_(product)
 
     return forward_steps(states, start, mod_bias, sizes, activation, reverse, merge)
 

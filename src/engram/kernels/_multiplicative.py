@@ -6,9 +6,8 @@
     dL/dW = sum_t (g_t^* dL/dz_t) h_{t-1}^*,   dL/dW_g = sum_t dL/dg_t x_t^*,   dL/dW_c = sum_t dL/dz_t x_t^*
     dL/dx_t = W_g^* dL/dg_t + W_c^* dL/dz_t
 
-(spec/arithmetic-circuits.md 1.1; Wu et al. 2016.) As in the additive kernel the states are the only array of the size
-of the sequence that is kept: the gates of all steps lie in a workspace, and the backward pass makes g and p again, one
-product a chunk of steps.
+(spec/arithmetic-circuits.md 1.1; Wu et al. 2016.) Two arrays of the size of the sequence are kept, the states and p,
+which the loop writes over the gates it has used; the backward pass makes the gates again, one product a chunk of steps.
 """
 
 import torch
@@ -67,17 +66,16 @@ def _forward(
     activation: str,
     reverse: bool,
     product: bool,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     if sizes is not None:
         check_sizes(sizes, len(input))
-    states = input.new_empty(*input.shape[:-1], start.shape[-1])
-    affine_(states, input, weight_ih, bias)
-    with borrow(states.shape, like=states) as gate:
-        affine_(gate, input, weight_gate, bias_gate)
-        final = loops(states).forward_loop(
-            states, weight_hh, start, mod_bias, sizes, activation, reverse, gate, 0 if product else None
-        )
-    return states, final
+    shape = (*input.shape[:-1], start.shape[-1])
+    states = affine_(input.new_empty(shape), input, weight_ih, bias)
+    gate = affine_(input.new_empty(shape), input, weight_gate, bias_gate)
+    final = loops(states).forward_loop(
+        states, weight_hh, start, mod_bias, sizes, activation, reverse, gate, 0 if product else None
+    )
+    return states, final, gate  # which now holds p
 
 
 def _backward(
@@ -93,6 +91,7 @@ def _backward(
     mod_bias: Tensor | None,
     sizes: Tensor | None,
     states: Tensor,
+    products: Tensor,
     activation: str,
     reverse: bool,
     product: bool,
@@ -101,7 +100,6 @@ def _backward(
     rows, inputs = states.view(-1, hidden), input.reshape(-1, input.shape[-1])
     above = None if grad_states is None else grad_states.reshape(-1, hidden)
     sources = None if sizes is None else previous_rows(sizes, reverse).to(states.device)
-    weight_t = weight_hh.t()
 
     def zeros(weight: Tensor | None) -> Tensor:
         return states.new_zeros(0 if weight is None else weight.shape)
@@ -134,14 +132,13 @@ def _backward(
             carried[: chunk.alive] = entered
             if mod_bias is not None:
                 grad_mod += chunk_mod
-            through = gate.conj().mul_(dz) if not gate.is_complex() else gate.conj() * dz
+            through = gate.conj() * dz if gate.is_complex() else gate.mul_(dz)
             for part, previous, fresh in previous_states(rows, start, chunk, sources, reverse):
-                p, to_weight = torch.mm(previous, weight_t, out=dg[part]), through[part]
-                if product and fresh is not None:  # these rows were given p itself: no product, no weight
-                    p.copy_(torch.where(fresh, previous, p))
+                to_weight = through[part]
+                if product and fresh is not None:  # these rows were given p itself: no weight had a part in it
                     to_weight = to_weight.masked_fill(fresh, 0)
                 grad_hh.addmm_(to_weight.t(), previous.conj())
-            dg.copy_(dg.conj() * dz) if dg.is_complex() else dg.mul_(dz)
+            torch.mul(dz, products.view(-1, hidden)[where].conj(), out=dg)
             seen = inputs[where].conj()
             grad_gate.addmm_(dg.t(), seen)
             torch.mm(dg, weight_gate.conj(), out=grad_input[where])
@@ -164,6 +161,7 @@ _multiplicative = operator(
     multiplicative_reference,
     _forward,
     _backward,
+    kept=1,
 )
 
 

@@ -3,10 +3,11 @@
 A recurrence is three functions: the plain loop (the truth), a fast loop, and the gradient derived by hand::
 
     reference(*tensors, sizes, *options) -> states, final
-    forward(*tensors, sizes, *options) -> states, final
-    backward(grad_states, grad_final, *tensors, sizes, states, *options) -> one gradient a tensor
+    forward(*tensors, sizes, *options) -> states, final, *kept
+    backward(grad_states, grad_final, *tensors, sizes, states, *kept, *options) -> one gradient a tensor
 
-with one tensor named ``start`` ``(B, H)``. Of a tensor that is None the gradient is an empty tensor.
+with one tensor named ``start`` ``(B, H)``. Of a tensor that is None the gradient is an empty tensor. What is kept for
+the backward pass has the shape of the states.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,13 @@ Loop = Callable[..., tuple[Tensor, Tensor]]
 
 
 def operator(
-    name: str, tensors: str, options: str, reference: Loop, forward: Loop, backward: Callable[..., tuple[Tensor, ...]]
+    name: str,
+    tensors: str,
+    options: str,
+    reference: Loop,
+    forward: Callable[..., tuple[Tensor, ...]],
+    backward: Callable[..., tuple[Tensor, ...]],
+    kept: int = 0,
 ) -> Loop:
     """Register ``engram::name`` and ``engram::name_backward``; returns the function to call.
 
@@ -30,45 +37,52 @@ def operator(
         tensors: their schema, such as ``"Tensor gate, Tensor? drive, Tensor start"``. The states have the leading
             axes of the first one, and the last axis of ``start``.
         options: the schema of what follows ``sizes``, such as ``"str activation, bool reverse"``.
+        kept: how many arrays beside the states are kept for the backward pass.
     """
     names = [part.split()[-1] for part in tensors.split(",")]
     count, start_at, others = len(names), names.index("start"), 1 + len(options.split(","))
     given = f"{tensors}, Tensor? sizes"
     run = torch.library.custom_op(
-        f"engram::{name}", forward, mutates_args=(), schema=f"({given}, {options}) -> (Tensor, Tensor)"
+        f"engram::{name}",
+        forward,
+        mutates_args=(),
+        schema=f"({given}, {options}) -> ({', '.join(['Tensor'] * (2 + kept))})",
     )
     gradients = torch.library.custom_op(
         f"engram::{name}_backward",
         backward,
         mutates_args=(),
-        schema=f"(Tensor? grad_states, Tensor? grad_final, {given}, Tensor states, {options}) -> "
+        schema=f"(Tensor? grad_states, Tensor? grad_final, {given}, Tensor states, "
+        f"{''.join(f'Tensor kept{k}, ' for k in range(kept))}{options}) -> "
         f"({', '.join(['Tensor'] * count)})",
     )
 
     @run.register_fake
-    def _(*arguments: Any) -> tuple[Tensor, Tensor]:
+    def _(*arguments: Any) -> tuple[Tensor, ...]:
         first, start = arguments[0], arguments[start_at]
-        return first.new_empty(*first.shape[:-1], start.shape[-1]), start.new_empty(start.shape)
+        states, *others = [first.new_empty(*first.shape[:-1], start.shape[-1]) for _ in range(1 + kept)]
+        return states, start.new_empty(start.shape), *others
 
     @gradients.register_fake
     def _(_: Any, __: Any, *arguments: Any) -> tuple[Tensor, ...]:
         start = arguments[start_at]
         return tuple(start.new_empty(0) if t is None else t.new_empty(t.shape) for t in arguments[:count])
 
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.save_for_backward(*inputs[: count + 1], output[0])
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(*inputs[: count + 1], output[0], *output[2:])
         ctx.options = inputs[count + 1 :]
         ctx.set_materialize_grads(False)
 
-    def gradient(ctx: Any, grad_states: Tensor | None, grad_final: Tensor | None) -> tuple[Tensor | None, ...]:
-        *arguments, states = ctx.saved_tensors
+    def gradient(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        arguments, states = ctx.saved_tensors[: count + 1], ctx.saved_tensors[count + 1 :]
+        grad_states, grad_final = grads[:2]
         needs = ctx.needs_input_grad[:count]
         if grad_states is None and grad_final is None:
             found: Any = [None] * count
         elif torch.is_grad_enabled():
             found = _by_reference(reference, arguments, ctx.options, needs, grad_states, grad_final)
         else:
-            found = gradients(grad_states, grad_final, *arguments, states, *ctx.options)
+            found = gradients(grad_states, grad_final, *arguments, *states, *ctx.options)
         return (*(g if need else None for g, need in zip(found, needs, strict=True)), *[None] * others)
 
     run.register_autograd(gradient, setup_context=setup_context)
@@ -77,7 +91,7 @@ def operator(
         if plain():
             with without_autocast(arguments[start_at]):
                 return reference(*arguments)
-        states, final = run(*arguments)
+        states, final, *_ = run(*arguments)
         return states, final
 
     return call

@@ -8,7 +8,8 @@
  * in the second-level cache. The rows of a batch never meet, so each block of at most MR rows runs through all
  * of time alone: threads share nothing and wait for nobody, and the state lives in the first-level cache.
  *
- * Memory. `states` comes in holding the drive and goes out holding the states. Step t owns the rows
+ * Memory. `states` comes in holding the drive and goes out holding the states; of the forward pass `gate` goes out
+ * holding W h_{t-1}. Step t owns the rows
  * offset[t] .. offset[t]+size[t]; sizes never grow with t (a PackedSequence), and are all `batch` if dense.
  */
 #include <stdint.h>
@@ -178,7 +179,8 @@ typedef struct {
   const int64_t *offsets;
   int64_t given;
   int act, reverse;
-  const REAL *panels, *start, *mod, *gate; /* mod and gate may be NULL */
+  const REAL *panels, *start, *mod; /* mod may be NULL, and so may gate */
+  REAL *gate;
   REAL *states, *final;
   const REAL *grad_states, *grad_final; /* either may be NULL */
   REAL *dz, *grad_start, *grad_bias, *grad_mod;
@@ -192,6 +194,14 @@ static int64_t row_of(const call *c, int64_t t) { return c->offsets ? c->offsets
 
 static void scale(REAL *restrict values, const REAL *restrict factors, int64_t count) {
   for (int64_t j = 0; j < count; j++) values[j] *= factors[j];
+}
+
+/* As scale, and the factors become what the values were. */
+static void scale_and_keep(REAL *restrict values, REAL *restrict factors, int64_t count) {
+  for (int64_t j = 0; j < count; j++) {
+    REAL value = values[j];
+    values[j] = value * factors[j], factors[j] = value;
+  }
 }
 
 static int forward_block(const call *c, int64_t first, int rows) {
@@ -213,7 +223,7 @@ static int forward_block(const call *c, int64_t first, int rows) {
     for (int i = 0; i < m; i++) {
       REAL *h = next + i * P, *out = c->states + row + i * H;
       int64_t j = 0;
-      if (c->gate) scale(h, c->gate + row + i * H, H);
+      if (c->gate) scale_and_keep(h, c->gate + row + i * H, H);
 #define FORWARD(ACT)                                                                                            \
   for (; j + VL <= H; j += VL) {                                                                                \
     vec v = activate(ACT, load(h + j) + load(out + j), load(mod + j));                                          \
@@ -320,7 +330,7 @@ static int run(const call *c, int threads, int (*block)(const call *, int64_t, i
 
 int additive_forward(int64_t steps, int64_t batch, int64_t hidden, const int64_t *sizes, const int64_t *offsets,
                      int64_t given, int act, int reverse, int threads, const REAL *weight, const REAL *start,
-                     const REAL *mod, const REAL *gate, REAL *states, REAL *final) {
+                     const REAL *mod, REAL *gate, REAL *states, REAL *final) {
   REAL *panels = pack(weight, hidden, 1);
   if (!panels) return 1;
   call c = {.steps = steps, .batch = batch, .hidden = hidden, .width = padded(hidden), .sizes = sizes,
@@ -338,7 +348,7 @@ int additive_backward(int64_t steps, int64_t batch, int64_t hidden, const int64_
   REAL *panels = pack(weight, hidden, 0);
   if (!panels) return 1;
   call c = {.steps = steps, .batch = batch, .hidden = hidden, .width = padded(hidden), .sizes = sizes,
-            .offsets = offsets, .act = act, .reverse = reverse, .given = given, .panels = panels, .gate = gate,
+            .offsets = offsets, .act = act, .reverse = reverse, .given = given, .panels = panels, .gate = (REAL *)gate,
             .states = (REAL *)states, .grad_states = grad_states, .grad_final = grad_final, .dz = dz, .grad_start = grad_start,
             .grad_bias = grad_bias, .grad_mod = grad_mod};
   int failed = run(&c, threads, backward_block);
