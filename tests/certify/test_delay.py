@@ -58,6 +58,10 @@ WRONG = {
     "too narrow": (lambda: delay_line(1, 0, 2), "hidden must be at least 2"),
     "inputs": (lambda: delay_line(5, 3, 2, inputs=1), "inputs must be at least 2"),
     "lag": (lambda: delay_line(5, -1), "lag must be at least 0"),
+    "lag of a claim": (
+        lambda: Delay(5, 3, lag=13),
+        "with a lag of at most 12, got lag 13: use more units, or more layers",
+    ),
     "claim": (lambda: Delay(5, 0), "depth must be at least 1"),
     "prime": (lambda: certify(Delay(5, 3), prime=17), "prime must be larger than the number of points, 17"),
     "work": (lambda: certify(Delay(5000, 8)), "hours: choose smaller sizes"),
@@ -186,3 +190,9 @@ def test_no_copy_of_two_channels_in_three_units() -> None:
     silent = [(w, u) for w in outputs for u in inputs if not (w @ u % 2).any()]
     assert len(silent) > 100
     assert not any((w @ back @ u % 2 == np.eye(2)).all((1, 2)).any() for w, u in silent)
+
+
+def test_a_lag_below_the_largest_is_certified_too() -> None:
+    found = certify(Delay(5, 3, lag=7))
+    assert (found.found["copied_lag"], found.found["largest_lag"], found.holds) == (7, 12, True)
+    assert Delay(5, 3).lag == 12

@@ -55,12 +55,7 @@ def delay_line(
     room = hidden - channels
     least = max(1, -(-lag * channels // room)) if room > 0 else 1
     most = largest_lag(hidden, depth or least, channels)
-    if lag > most:
-        raise OptionError(
-            f"{many(depth, 'layer') if depth else 'any number of layers'} of {many(hidden, 'unit')} can copy "
-            f"{many(channels, 'channel')} with a lag of at most {most}, got lag {lag}: use more units"
-            + (", or more layers" if room > 0 else "")
-        )
+    check_lag(lag, most, hidden, depth, channels)
     wide = check_size("inputs", channels if inputs is None else inputs, channels)
     layer = LinearRNN(wide, hidden, depth or least, bias=False, dtype=torch.float64)
     readout = nn.Linear(hidden, channels, bias=False, dtype=torch.float64)
@@ -82,6 +77,16 @@ def delay_line(
     return layer, readout
 
 
+def check_lag(lag: int, most: int, hidden: int, depth: int | None, channels: int) -> None:
+    """Refuse a lag above the largest possible, and name that."""
+    if lag > most:
+        raise OptionError(
+            f"{many(depth, 'layer') if depth else 'any number of layers'} of {many(hidden, 'unit')} can copy "
+            f"{many(channels, 'channel')} with a lag of at most {most}, got lag {lag}: use more units"
+            + (", or more layers" if hidden > channels else "")
+        )
+
+
 @dataclass(frozen=True)
 class Delay(Claim):
     """The longest lag that a deep linear RNN copies exactly is the largest p with p d <= L (n - d).
@@ -100,23 +105,26 @@ class Delay(Claim):
     """L, the layers."""
     channels: int = 1
     """d, the inputs, all of them copied."""
+    lag: int = 0
+    """p, the lag to copy with; the largest possible unless given."""
 
     name: ClassVar[str] = "delay"
     words: ClassVar[str] = "Lemmas 2 and 3: a linear RNN copies with lag p if and only if p d <= L (n - d)"
     example: ClassVar[dict[str, int]] = {"hidden": 5, "depth": 3}
 
     def __post_init__(self) -> None:
-        largest_lag(self.hidden, self.depth, self.channels)  # checks the sizes
+        most = largest_lag(self.hidden, self.depth, self.channels)
+        check_lag(check_size("lag", self.lag, least=0), most, self.hidden, self.depth, self.channels)
+        object.__setattr__(self, "lag", self.lag or most)
 
     def find(self, witness: str, prime: int, seed: int) -> Found:
-        lag = largest_lag(self.hidden, self.depth, self.channels)
         degree = transfer_degree(self.hidden, self.depth, self.channels, prime, seed)
-        copied = copies(*delay_line(self.hidden, lag, self.channels, depth=self.depth), lag, seed)
-        return {"largest_lag": degree // self.channels, "degree": degree, "copied_lag": lag if copied else None}
+        copied = copies(*delay_line(self.hidden, self.lag, self.channels, depth=self.depth), self.lag, seed)
+        return {"largest_lag": degree // self.channels, "degree": degree, "copied_lag": self.lag if copied else None}
 
     def holds(self, found: Found) -> bool:
         exact = self.depth * (self.hidden - self.channels)
-        return bool(found["degree"] == exact and found["copied_lag"] == found["largest_lag"])
+        return bool(found["degree"] == exact and found["copied_lag"] == self.lag <= found["largest_lag"])
 
     def statement(self, found: Found) -> str:
         what = "its input" if self.channels == 1 else f"its {self.channels} inputs"
