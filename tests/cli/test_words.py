@@ -87,7 +87,7 @@ WRONG = {
     "evaluate nowhere --plot": "nowhere is not a run",
     "evaluate nowhere --splt test": "Did you mean --split?",
     "probe": "engram probe needs a model: a run directory, or module:factory",
-    "probe nowhere": "nowhere is not a run: it has no run.json",
+    "probe nowhere": "there is no run nowhere; a model is given as module:factory",
     "probe no.such:model": "there is no module 'no', here or installed",
     "probe torch.nn:LSTMM": "Did you mean 'LSTM'?",
     "probe torch.nn:LSTM --lenght 9": "Did you mean --length?",
