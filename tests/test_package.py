@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 import tomllib
 from importlib import metadata, resources
 from pathlib import Path
@@ -58,3 +59,10 @@ def test_no_registry_or_machine_path_is_written_down() -> None:
         if file.is_file():  # a tracked file may be deleted and not yet committed
             found = FORBIDDEN.search(file.read_text(errors="ignore"))
             assert found is None, f"{file.relative_to(ROOT)} names {found[0]!r}"
+
+
+@pytest.mark.parametrize("room", ["bench", "certify", "convert", "probe", "report", "tasks", "train"])
+def test_rooms_come_when_they_are_asked_for(room: str) -> None:
+    """In a fresh process: nothing else has imported them."""
+    code = f"import engram, sys; assert 'engram.{room}' not in sys.modules; engram.{room}.__all__"
+    subprocess.run([sys.executable, "-c", code], check=True)
