@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from engram.pictures import save_picture
+
 SHOWN = (
     ("engram", "#0b5fa5"),
     ("engram-cayley", "#5aa0d8"),
@@ -60,8 +62,7 @@ def draw_layers(result: dict[str, Any], path: Path, shown: tuple[tuple[str, str]
         *axes[0, 0].get_legend_handles_labels(), ncols=len(shown), fontsize=8, frameon=False, loc="outside lower left"
     )
     figure.suptitle("Forward and backward of one layer (lower is faster)", x=0.01, ha="left", fontsize=11)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_picture(figure, path)
 
 
 def draw_maps(result: dict[str, Any], path: Path) -> None:
@@ -83,8 +84,7 @@ def draw_maps(result: dict[str, Any], path: Path) -> None:
     axis.set_title("Building a recurrent matrix (dashed: torch and peers)", loc="left", fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
     figure.legend(fontsize=8, frameon=False, loc="outside right upper")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_picture(figure, path)
 
 
 def draw_train(result: dict[str, Any], path: Path) -> None:
@@ -115,5 +115,4 @@ def _bars(ratios: dict[str, float], label: str, path: Path) -> None:
     axis.set(xlabel=label, xlim=(0, max(1.2, *(1.08 * ratio for ratio in ratios.values()), 0)))
     axis.bar_label(bars, fmt="%.2f", fontsize=8, padding=3)
     axis.spines[["top", "right"]].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_picture(figure, path)

@@ -13,6 +13,7 @@ import torch
 from engram.bench._contestants import training_step
 from engram.bench._measure import geomean, interleaved, machine, spread
 from engram.nn import S4, S4D, LinearRNN, Recurrent
+from engram.pictures import save_picture
 
 LENGTHS = (1024, 4096, 16384)
 QUICK = (256, 1024)
@@ -108,5 +109,4 @@ def draw_linear(result: dict[str, Any], path: Path) -> None:
     axis.set_title(f"Forward and backward of one layer, B={BATCH}, H={HIDDEN}, N={STATE}", loc="left", fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
     figure.legend(fontsize=8, frameon=False, loc="outside right upper")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_picture(figure, path)

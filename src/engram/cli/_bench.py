@@ -30,7 +30,8 @@ from engram.bench import (
     draw_train,
 )
 from engram.bench.certify import BASE as CERTIFY_BASE
-from engram.errors import OptionError, check_size
+from engram.errors import check_size
+from engram.pictures import check_picture
 
 # What is raced, how it is drawn, what tells the rows apart, what the times are divided by, what is asked for.
 RACES: dict[str, tuple[Any, Any, tuple[str, ...], str, dict[str, Any]]] = {
@@ -66,8 +67,7 @@ class Bench:
     def run(self) -> None:
         check_size("--repeats", self.repeats)
         figure = self.figure or Path(f"bench-{self.what}.svg")
-        if figure.suffix not in (".svg", ".png"):
-            raise OptionError(f"--figure must end in .svg or .png, got {figure}")
+        check_picture(figure, "--figure")
         told = Console(stderr=True)  # standard output is for the result
         race, draw, size, base, targets = RACES[self.what]
         with told.status("racing ...") as status:

@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
-from engram.errors import OptionError, check_size
+from engram.errors import check_size
 from engram.maps import orthogonality_error
 from engram.nn import RNN
+from engram.pictures import check_picture, save_picture
 from engram.tasks import Batch, Copy
 from engram.train import without_denormals
 
@@ -36,8 +37,8 @@ class Demo:
 
     def run(self) -> None:
         check_size("--updates", self.updates)
-        if self.figure and self.figure.suffix not in (".svg", ".png"):
-            raise OptionError(f"--figure must end in .svg or .png, got {self.figure}")
+        if self.figure:
+            check_picture(self.figure, "--figure")
         task, console = Copy(check_size("--delay", self.delay)), Console(highlight=False)
         torch.manual_seed(self.seed)
         orthogonal = RNN(task.input_size, HIDDEN, map="exponential", activation="modrelu", bias=False)
@@ -149,5 +150,4 @@ def _draw(histories: dict[str, list[float]], task: Copy, path: Path) -> None:
     axis.set_title(f"Copying problem, {task.delay} blank steps", loc="left", fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False, loc="center right")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_picture(figure, path)

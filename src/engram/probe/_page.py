@@ -3,10 +3,7 @@
 import math
 import textwrap
 from functools import partial
-from pathlib import Path
 from typing import Any
-
-from engram.errors import OptionError
 
 COLUMNS = 3
 
@@ -42,14 +39,3 @@ def _reason(name: str, reason: str, axis: Any) -> None:
     axis.set_title(heading(name), loc="left", fontsize=10)
     words = "\n".join(textwrap.wrap(f"not measured: {reason}", 44))
     axis.text(0.5, 0.5, words, ha="center", va="center", fontsize=8, color="#777777", transform=axis.transAxes)
-
-
-def save(figure: Any, path: Path) -> None:
-    """SVG or PNG by the ending of the path; the same figure gives the same bytes."""
-    if path.suffix not in (".svg", ".png"):
-        raise OptionError(f"a picture must end in .svg or .png, got {path}")
-    from matplotlib import rc_context
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with rc_context({"svg.hashsalt": "engram"}):
-        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)

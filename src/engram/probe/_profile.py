@@ -12,13 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engram.errors import EngramError, ShapeError, check_choice, check_size
+from engram.pictures import save_picture
 from engram.probe._capacity import memory_capacity
 from engram.probe._cost import FOLLOWED, Cost, cost
 from engram.probe._fisher import FisherMemory, fisher_memory
 from engram.probe._gradient import GradientReach, Loss, gradient_reach
 from engram.probe._linear import LARGEST, Tangent, check_state, paths, sampled, tangent
 from engram.probe._lyapunov import Lyapunov, lyapunov
-from engram.probe._page import figure_of, heading, save
+from engram.probe._page import figure_of, heading
 from engram.probe._plain import plain
 from engram.probe._reached import Reached
 from engram.probe._separation import separation_rank
@@ -80,7 +81,7 @@ class Profile:
 
     def draw(self, path: Path | str) -> None:
         """The figure as a file, SVG or PNG."""
-        save(self.figure(), Path(path))
+        save_picture(self.figure(), Path(path))
 
 
 @dataclass(frozen=True)

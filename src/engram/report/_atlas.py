@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from engram.errors import OptionError
+from engram.pictures import check_picture, save_picture
 
 COLORS = ("#888888", "#0b5fa5", "#d98c3f", "#b04a3a", "#7a5195", "#4d8b57", "#c2a100", "#3b3b3b", "#5aa0d8", "#a05a2c")
 SHOWN = 150
@@ -91,10 +91,8 @@ def draw_atlas(found: dict[str, Any], path: Path) -> None:
 
     Points: rank found; dashed: the lower bound (theorem or conjecture); thin: the upper bound. SVG or PNG.
     """
-    if path.suffix not in (".svg", ".png"):
-        raise OptionError(f"a picture must end in .svg or .png, got {path}")
-    from matplotlib import rc_context  # slow to import, and only needed here
-    from matplotlib.figure import Figure
+    check_picture(path)
+    from matplotlib.figure import Figure  # slow to import, and only needed here
 
     square = [row for row in _rows(found["rac"]) if row["K"] == row["M"] == row["R"]]
     modes = sorted({row["M"] for row in square})[:3]
@@ -113,9 +111,7 @@ def draw_atlas(found: dict[str, Any], path: Path) -> None:
     figure.suptitle(
         "Rank found (points), lower bound of theorem or conjecture (dashed), upper bound (thin)", x=0.01, ha="left"
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with rc_context({"svg.hashsalt": "engram"}):
-        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_picture(figure, path)
 
 
 def _panel(axis: Any, rows: list[dict[str, Any]], along: str, apart: str) -> None:

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from engram.errors import OptionError, RunError
+from engram.errors import RunError
+from engram.pictures import check_picture, save_picture
 from engram.train import RunDirectory
 
 TRAIN, VALID, QUIET = "#9bb7d4", "#0b5fa5", "#888888"
@@ -13,11 +14,9 @@ MARKERS = "osD^v"
 
 def draw_curves(run: RunDirectory, path: Path) -> None:
     """Loss and metric over the steps, with what is reached without memory as a dotted line. SVG or PNG."""
-    from matplotlib import rc_context  # slow to import
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # slow to import, and only needed here
 
-    if path.suffix not in (".svg", ".png"):
-        raise OptionError(f"a picture ends in .svg or .png, got {path}")
+    check_picture(path)
     lines, task = run.metrics(), run.settings.task
     if not lines:
         raise RunError(f"{run.folder} has no metrics yet: nothing to draw")
@@ -31,9 +30,7 @@ def draw_curves(run: RunDirectory, path: Path) -> None:
     figure.suptitle(
         f"{settings.model} on {task.name}, {settings.hidden} hidden units, seed {settings.seed}", x=0.01, ha="left"
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with rc_context({"svg.hashsalt": "engram"}):  # the same run gives the same bytes
-        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_picture(figure, path)
 
 
 def _panel(axis: Any, lines: list[dict[str, Any]], name: str, level: float, label: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from engram.certify import Chain, unroll
 from engram.errors import OptionError, check_size
+from engram.pictures import check_picture, save_picture
 
 START, END, JOINT, QUIET = "#0b5fa5", "#d98c3f", "#c2185b", "#9a9a9a"
 MOST_ROWS, MOST_STEPS = 60, 24
@@ -16,8 +17,7 @@ def draw_rac(depth: int, steps: int, path: Path) -> int:
 
     Every copy of the unit of layer 1 that joins Start and End is marked. Returns their number.
     """
-    if path.suffix not in (".svg", ".png"):
-        raise OptionError(f"a picture must end in .svg or .png, got {path}")
+    check_picture(path)
     check_size("depth", depth)
     check_size("steps", steps, 2)
     small = steps <= MOST_STEPS and depth <= MOST_ROWS  # else even counting may take for ever
@@ -29,16 +29,13 @@ def draw_rac(depth: int, steps: int, path: Path) -> int:
             "steps can be read; choose a smaller --depth or --steps"
         )
     tree = unroll(depth, steps)
-    from matplotlib import rc_context  # slow to import, and only needed here
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # slow to import, and only needed here
 
     figure = Figure(figsize=(3.2 + 0.72 * steps, 2.6 + 0.34 * rows), layout="constrained")
     drawing = _Drawing(figure.subplots(), steps)
     drawing.chain(tree)
     drawing.frame(depth, rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with rc_context({"svg.hashsalt": "engram"}):  # the same picture, the same bytes
-        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_picture(figure, path)
     return drawing.joints
 
 

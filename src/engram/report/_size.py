@@ -3,17 +3,15 @@
 from pathlib import Path
 
 from engram.certify import Sizing
-from engram.errors import OptionError
+from engram.pictures import check_picture, save_picture
 
 LINE, BEST = "#0b5fa5", "#d98c3f"
 
 
 def draw_sizes(rows: list[Sizing], path: Path, title: str) -> None:
     """Width, units and parameters over the depth; the row with the fewest parameters is marked. SVG or PNG."""
-    if path.suffix not in (".svg", ".png"):
-        raise OptionError(f"a picture must end in .svg or .png, got {path}")
-    from matplotlib import rc_context  # slow to import, and only needed here
-    from matplotlib.figure import Figure
+    check_picture(path)
+    from matplotlib.figure import Figure  # slow to import, and only needed here
     from matplotlib.ticker import LogLocator, NullLocator
 
     best = next(row for row in rows if row.fewest)
@@ -30,6 +28,4 @@ def draw_sizes(rows: list[Sizing], path: Path, title: str) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     told = f"fewest parameters: {best.parameters:,}, with {best.depth} x {best.hidden} units"
     figure.suptitle(f"{title}; {told}", x=0.01, ha="left", fontsize=10)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with rc_context({"svg.hashsalt": "engram"}):  # the same sizes, the same bytes
-        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_picture(figure, path)

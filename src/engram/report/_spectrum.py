@@ -7,7 +7,7 @@ import torch
 from scipy.linalg import schur
 from torch import Tensor
 
-from engram.errors import OptionError
+from engram.pictures import check_picture, save_picture
 
 
 def draw_spectrum(matrix: Tensor, path: Path, title: str = "") -> None:
@@ -16,8 +16,7 @@ def draw_spectrum(matrix: Tensor, path: Path, title: str = "") -> None:
     The Schur form is the lower-triangular one of spec/spectral.md section 2, V = P Theta P^*: the spectrum on the
     diagonal, what is not normal below it. Writes SVG or PNG by the ending of the path.
     """
-    if path.suffix not in (".svg", ".png"):
-        raise OptionError(f"a picture must end in .svg or .png, got {path}")
+    check_picture(path)
     from matplotlib.figure import Figure  # slow to import, and only needed here
 
     v = matrix.detach().cpu().to(torch.complex128).numpy()
@@ -40,5 +39,4 @@ def draw_spectrum(matrix: Tensor, path: Path, title: str = "") -> None:
     for axis in (plane, values):
         axis.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=10)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_picture(figure, path)
