@@ -1,15 +1,13 @@
 """``engram convert``: one subcommand a conversion."""
 
 from dataclasses import dataclass
-from inspect import cleandoc
-from typing import Annotated, Any, Union
-
-import tyro
+from typing import Any
 
 from engram.cli._convert_automaton import Automaton
 from engram.cli._convert_depth import Deepen, Flat
 from engram.cli._convert_layer import Onnx, Torch
 from engram.cli._convert_unitary import Unitary
+from engram.cli._subcommands import subcommands
 
 CONVERSIONS: dict[str, type] = {
     "unitary": Unitary,
@@ -19,12 +17,7 @@ CONVERSIONS: dict[str, type] = {
     "torch": Torch,
     "onnx": Onnx,
 }
-Conversion: Any = Union[  # noqa: UP007 - made at run time
-    tuple(
-        Annotated[kind, tyro.conf.subcommand(name, description=cleandoc(kind.__doc__ or ""))]
-        for name, kind in CONVERSIONS.items()
-    )
-]
+Conversion: Any = subcommands(CONVERSIONS)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 """``engram draw``."""
 
 from dataclasses import dataclass
-from inspect import cleandoc
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import Annotated, Any
 
 import torch
 import tyro
 
 from engram.cli._console import plain
+from engram.cli._subcommands import subcommands
 from engram.errors import OptionError, check_size
 from engram.nn import Recurrent, make_model
 from engram.report import draw_rac, draw_spectrum
@@ -62,12 +62,7 @@ class Circuit:
 
 
 PICTURES: dict[str, type] = {"spectrum": Spectrum, "rac": Circuit}
-Picture: Any = Union[  # noqa: UP007 - made at run time
-    tuple(
-        Annotated[kind, tyro.conf.subcommand(name, description=cleandoc(kind.__doc__ or ""))]
-        for name, kind in PICTURES.items()
-    )
-]
+Picture: Any = subcommands(PICTURES)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ import re
 import tomllib
 from contextlib import redirect_stderr
 from dataclasses import fields
-from inspect import cleandoc
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import Any
 
 import tyro
 
@@ -21,6 +20,7 @@ from engram.cli._evaluate import Evaluate
 from engram.cli._list import List
 from engram.cli._probe import Probe
 from engram.cli._size import Size
+from engram.cli._subcommands import subcommands
 from engram.cli._train import Resume, Train
 from engram.errors import OptionError, unknown
 from engram.nn import MODELS, NETWORKS, model_options
@@ -42,12 +42,7 @@ COMMANDS: dict[str, type] = {
     "bench": Bench,
     "completion": Completion,
 }
-Command: Any = Union[  # noqa: UP007 - made at run time
-    tuple(
-        Annotated[command, tyro.conf.subcommand(name, description=cleandoc(command.__doc__ or ""))]
-        for name, command in COMMANDS.items()
-    )
-]
+Command: Any = subcommands(COMMANDS)
 
 TITLES = (
     "Unrecognized options",

@@ -41,47 +41,6 @@ class LinearCell(RNNCell):
         return linear_scan_last(input, self.weight_ih, self.bias, self.weight_hh, state, sizes, reverse)
 
 
-class LinearRNN(RNN):
-    r"""The linear recurrent layer, affine in its inputs.
-
-    .. math::
-        h_t = W_{hh} h_{t-1} + W_{ih} x_t + b
-
-    Args:
-        init: ``uniform``, all weights and biases in U(-1/sqrt(H), 1/sqrt(H)), the law the source states: a spectral
-            radius of about 0.58; or ``xavier``, the one of its program, matrices Xavier uniform and biases zero: a
-            spectral radius of about 1 (spec/depth.md, section 1).
-        initial_state: ``zero`` or ``trained``.
-        others: as :class:`RNN`.
-
-    On a sequence of at least 1024 steps of few rows and units, where no compiled loop serves it (no C compiler, complex
-    numbers), time is cut into blocks that run side by side; see :func:`engram.kernels.linear_scan`. The compiled loop
-    was faster than blocks at every size measured, so where there is one it runs.
-
-    Source: spec/depth.md, section 1.
-    """
-
-    cell = LinearCell
-    source = "On the Role of Depth in the Expressivity of RNNs (linear RNN)"
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        *,
-        init: str = "uniform",
-        activation: str = "identity",
-        **options: Any,
-    ) -> None:
-        if activation != "identity":
-            raise OptionError(
-                f"LinearRNN has no activation, got activation={activation!r}. Use DepthRNN for one between layers, "
-                "RNN for one in the recurrence"
-            )
-        super().__init__(input_size, hidden_size, num_layers, init=init, **_in_depth(self, options, activation))
-
-
 class DepthRNN(RNN):
     r"""The RNN with its activation only in depth: a linear recurrence, activated on the way up.
 
@@ -89,7 +48,13 @@ class DepthRNN(RNN):
         h_t = W_{hh} h_{t-1} + W_{ih} x_t + b, \quad y_t = \phi(h_t)
 
     The state handed on in time is the pre-activation, the raw input is not activated, and the last layer's output is
-    (spec/depth.md, Eq. 2). ``RNN(..., activation_in="depth")`` with the choice of ``init`` of :class:`LinearRNN`.
+    (spec/depth.md, Eq. 2): ``RNN(..., activation_in="depth")`` with a choice of start.
+
+    Args:
+        init: ``uniform``, all weights and biases in U(-1/sqrt(H), 1/sqrt(H)), the law the source states: a spectral
+            radius of about 0.58; or ``xavier``, the one of its program, matrices Xavier uniform and biases zero: a
+            spectral radius of about 1 (spec/depth.md, section 1).
+        others: as :class:`RNN`.
     """
 
     cell = LinearCell
@@ -102,17 +67,40 @@ class DepthRNN(RNN):
         num_layers: int = 1,
         *,
         init: str = "uniform",
-        activation: str = "tanh",
+        activation_in: str = "depth",
         **options: Any,
     ) -> None:
-        super().__init__(input_size, hidden_size, num_layers, init=init, **_in_depth(self, options, activation))
+        if activation_in != "depth":
+            raise OptionError(
+                f"{type(self).__name__} has a linear recurrence, got activation_in={activation_in!r}. Use engram.nn.RNN"
+            )
+        super().__init__(input_size, hidden_size, num_layers, init=init, activation_in="depth", **options)
 
 
-def _in_depth(layer: RNN, options: dict[str, Any], activation: str) -> dict[str, Any]:
-    """The options of a layer whose recurrence is linear, which cannot be another."""
-    if options.get("activation_in", "depth") != "depth":
-        raise OptionError(
-            f"{type(layer).__name__} has a linear recurrence, got activation_in={options['activation_in']!r}. "
-            "Use engram.nn.RNN"
-        )
-    return {**options, "activation": activation, "activation_in": "depth"}
+class LinearRNN(DepthRNN):
+    r"""The linear recurrent layer, affine in its inputs.
+
+    .. math::
+        h_t = W_{hh} h_{t-1} + W_{ih} x_t + b
+
+    Args:
+        init, others: as :class:`DepthRNN`.
+
+    On a sequence of at least 1024 steps of few rows and units, where no compiled loop serves it (no C compiler, complex
+    numbers), time is cut into blocks that run side by side; see :func:`engram.kernels.linear_scan`. The compiled loop
+    was faster than blocks at every size measured, so where there is one it runs.
+
+    Source: spec/depth.md, section 1.
+    """
+
+    source = "On the Role of Depth in the Expressivity of RNNs (linear RNN)"
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, *, activation: str = "identity", **options: Any
+    ) -> None:
+        if activation != "identity":
+            raise OptionError(
+                f"LinearRNN has no activation, got activation={activation!r}. Use DepthRNN for one between layers, "
+                "RNN for one in the recurrence"
+            )
+        super().__init__(input_size, hidden_size, num_layers, activation=activation, **options)
