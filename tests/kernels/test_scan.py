@@ -68,7 +68,7 @@ def test_where_each_row_comes_from(alive: list[int]) -> None:
     sizes = torch.tensor(alive)
     first, batch = offsets(sizes), alive[0]
     for reverse in (False, True):
-        source = previous_rows(sizes, reverse).tolist()
+        source = previous_rows(sizes, reverse, sizes.device).tolist()
         assert len(source) == sum(alive)
         for row in range(batch):
             steps = [t for t, n in enumerate(alive) if n > row]

@@ -4,7 +4,7 @@ Which loop runs is said by :func:`status` and chosen with :func:`use`; memory ke
 :func:`free_workspaces`.
 """
 
-from engram.kernels._activations import ACTIVATIONS, activate, check_activation_dtype
+from engram.kernels._activations import ACTIVATIONS, PLAIN, activate, check_activation_dtype
 from engram.kernels._additive import additive
 from engram.kernels._bilinear import bilinear, bilinear_reference
 from engram.kernels._choice import KERNELS, chosen, status, use
@@ -27,6 +27,7 @@ from engram.kernels._workspace import free_workspaces
 __all__ = [
     "ACTIVATIONS",
     "KERNELS",
+    "PLAIN",
     "State",
     "activate",
     "additive",

@@ -22,6 +22,8 @@ from torch import Tensor
 from engram.errors import DTypeError, OptionError
 
 ACTIVATIONS = ("identity", "tanh", "relu", "sigmoid", "modrelu")
+PLAIN = tuple(name for name in ACTIVATIONS if name != "modrelu")
+"""Those without a bias of their own."""
 
 
 def activate(name: str, z: Tensor, bias: Tensor | None = None) -> Tensor:

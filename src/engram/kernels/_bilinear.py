@@ -14,13 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engram.kernels._activations import activate
-from engram.kernels._additive import check_activation
+from engram.errors import check_choice
+from engram.kernels._activations import PLAIN, activate, check_activation_dtype
 from engram.kernels._chunks import cut, previous_states
 from engram.kernels._eager import backward_steps, forward_steps
 from engram.kernels._operator import operator
 from engram.kernels._reference import scan
-from engram.kernels._steps import check_sizes, previous_rows, split
+from engram.kernels._steps import previous_rows, split
 from engram.kernels._workspace import affine_, borrow
 
 
@@ -30,7 +30,6 @@ def bilinear_reference(
     bias: Tensor | None,
     tensor: Tensor,
     start: Tensor,
-    mod_bias: Tensor | None,
     sizes: Tensor | None,
     activation: str,
     reverse: bool,
@@ -42,7 +41,7 @@ def bilinear_reference(
 
     def step(both: Tensor, state: Tensor) -> Tensor:
         x, c = both.split([features, hidden], -1)
-        return activate(activation, torch.einsum("ijk,bi,bj->bk", tensor, state, x) + c, mod_bias)
+        return activate(activation, torch.einsum("ijk,bi,bj->bk", tensor, state, x) + c)
 
     return scan(step, torch.cat([input, drive], -1), start, sizes, reverse)
 
@@ -58,20 +57,17 @@ def _forward(
     bias: Tensor | None,
     tensor: Tensor,
     start: Tensor,
-    mod_bias: Tensor | None,
     sizes: Tensor | None,
     activation: str,
     reverse: bool,
 ) -> tuple[Tensor, Tensor]:
-    if sizes is not None:
-        check_sizes(sizes, len(input))
     states = affine_(input.new_empty(*input.shape[:-1], start.shape[-1]), input, weight_ih, bias)
     matrix, inputs = tensor.flatten(0, 1), split(input, sizes)
 
     def merge(t: int, h: Tensor, before: Tensor) -> None:
         h.addmm_(_pairs(before, inputs[t]), matrix)
 
-    return states, forward_steps(states, start, mod_bias, sizes, activation, reverse, merge)
+    return states, forward_steps(states, start, None, sizes, activation, reverse, merge)
 
 
 def _backward(
@@ -82,7 +78,6 @@ def _backward(
     bias: Tensor | None,
     tensor: Tensor,
     start: Tensor,
-    mod_bias: Tensor | None,
     sizes: Tensor | None,
     states: Tensor,
     activation: str,
@@ -100,10 +95,10 @@ def _backward(
     grad_matrix = states.new_zeros(matrix.shape)
     grad_input = states.new_empty(input.shape)
     rows, input_rows = states.view(-1, hidden), input.reshape(-1, features)
-    sources = None if sizes is None else previous_rows(sizes, reverse).to(states.device)
+    sources = previous_rows(sizes, reverse, states.device)
     with borrow(states.shape, like=states) as dz:
-        grad_start, dz_sum, grad_mod = backward_steps(
-            grad_states, grad_final, states, mod_bias, sizes, activation, reverse, dz, pull
+        grad_start, dz_sum, _ = backward_steps(
+            grad_states, grad_final, states, None, sizes, activation, reverse, dz, pull
         )
         dz_rows = dz.view(-1, hidden)
         for chunk in cut(states, sizes, reverse, backwards=True, width=hidden * features):
@@ -119,12 +114,12 @@ def _backward(
             grad_ih = dz_rows.t() @ input_rows.conj()
             grad_input.view(-1, features).addmm_(dz_rows, weight_ih.conj())
     grad_bias = states.new_empty(0) if bias is None else dz_sum
-    return grad_input, grad_ih, grad_bias, grad_matrix.view(tensor.shape), grad_start, grad_mod
+    return grad_input, grad_ih, grad_bias, grad_matrix.view(tensor.shape), grad_start
 
 
 _bilinear = operator(
     "bilinear",
-    "Tensor input, Tensor? weight_ih, Tensor? bias, Tensor tensor, Tensor start, Tensor? mod_bias",
+    "Tensor input, Tensor? weight_ih, Tensor? bias, Tensor tensor, Tensor start",
     "str activation, bool reverse",
     bilinear_reference,
     _forward,
@@ -138,7 +133,6 @@ def bilinear(
     bias: Tensor | None,
     tensor: Tensor,
     start: Tensor,
-    mod_bias: Tensor | None = None,
     sizes: Tensor | None = None,
     activation: str = "identity",
     reverse: bool = False,
@@ -150,10 +144,10 @@ def bilinear(
         weight_ih: ``(n, m)``, and bias ``(n)``; None for zero.
         tensor: A ``(n, m, n)``: old state, input, new state.
         start: ``(B, n)``, the state before the first step.
-        mod_bias, sizes, activation, reverse: as in :func:`engram.kernels.additive`.
+        sizes, activation, reverse: as in :func:`engram.kernels.additive`.
 
     Returns:
         the states ``(T, B, n)`` or ``(rows, n)``, and the last state ``(B, n)``.
     """
-    check_activation(activation, tensor, mod_bias)
-    return _bilinear(input, weight_ih, bias, tensor, start, mod_bias, sizes, activation, reverse)
+    check_activation_dtype(check_choice("activation", activation, PLAIN), tensor.dtype)
+    return _bilinear(input, weight_ih, bias, tensor, start, sizes, activation, reverse)

@@ -40,7 +40,7 @@ def backward_in_chunks(
     rows = states.view(-1, hidden)  # every array below is cut by rows
     input_rows = input.reshape(-1, input.shape[-1])
     given = None if grad_states is None else grad_states.reshape(-1, hidden)
-    sources = None if sizes is None else previous_rows(sizes, reverse).to(states.device)
+    sources = previous_rows(sizes, reverse, states.device)
 
     # Contiguous whatever the strides of the inputs: torch.compile was promised so (see _additive.py).
     grad_input = states.new_empty(input_rows.shape if needs_input else 0)

@@ -14,13 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engram.kernels._activations import activate
-from engram.kernels._additive import check_activation
+from engram.errors import check_choice
+from engram.kernels._activations import PLAIN, activate, check_activation_dtype
 from engram.kernels._chunks import cut, previous_states
 from engram.kernels._eager import backward_steps, forward_steps
 from engram.kernels._operator import operator
 from engram.kernels._reference import scan
-from engram.kernels._steps import check_sizes, previous_rows, split
+from engram.kernels._steps import previous_rows, split
 from engram.kernels._workspace import affine_, borrow
 
 
@@ -33,7 +33,6 @@ def factored_reference(
     factor_h: Tensor,
     factor_out: Tensor,
     start: Tensor,
-    mod_bias: Tensor | None,
     sizes: Tensor | None,
     activation: str,
     reverse: bool,
@@ -47,7 +46,7 @@ def factored_reference(
     def step(both: Tensor, state: Tensor) -> Tensor:
         g, c = both.split([rank, hidden], -1)
         z = c + (g * (state @ factor_h)) @ factor_out.mT
-        return activate(activation, z if weight_hh is None else z + state @ weight_hh.mT, mod_bias)
+        return activate(activation, z if weight_hh is None else z + state @ weight_hh.mT)
 
     return scan(step, torch.cat([gate, drive], -1), start, sizes, reverse)
 
@@ -66,13 +65,10 @@ def _forward(
     factor_h: Tensor,
     factor_out: Tensor,
     start: Tensor,
-    mod_bias: Tensor | None,
     sizes: Tensor | None,
     activation: str,
     reverse: bool,
 ) -> tuple[Tensor, Tensor]:
-    if sizes is not None:
-        check_sizes(sizes, len(input))
     hidden, rank = factor_h.shape
     states = affine_(input.new_empty(*input.shape[:-1], hidden), input, weight_ih, bias)
     both_t, out_t = _both(weight_hh, factor_h).t(), factor_out.t()
@@ -85,7 +81,7 @@ def _forward(
                 h += product[:, :hidden]
             h.addmm_(product[:, -rank:].mul_(gates[t]), out_t)
 
-        return states, forward_steps(states, start, mod_bias, sizes, activation, reverse, merge)
+        return states, forward_steps(states, start, None, sizes, activation, reverse, merge)
 
 
 def _backward(
@@ -99,7 +95,6 @@ def _backward(
     factor_h: Tensor,
     factor_out: Tensor,
     start: Tensor,
-    mod_bias: Tensor | None,
     sizes: Tensor | None,
     states: Tensor,
     activation: str,
@@ -115,7 +110,7 @@ def _backward(
     grad_h, grad_out = zeros(factor_h), zeros(factor_out)
     grad_input = states.new_empty(input.shape)
     rows, inputs = states.view(-1, hidden), input.reshape(-1, input.shape[-1])
-    sources = None if sizes is None else previous_rows(sizes, reverse).to(states.device)
+    sources = previous_rows(sizes, reverse, states.device)
     with borrow(states.shape, states) as dz, borrow((*input.shape[:-1], rank), states) as gate:
         gates = split(affine_(gate, input, factor_x.t(), None), sizes)
 
@@ -127,8 +122,8 @@ def _backward(
             else:
                 torch.addmm(add, through, both, out=out_rows)
 
-        grad_start, dz_sum, grad_mod = backward_steps(
-            grad_states, grad_final, states, mod_bias, sizes, activation, reverse, dz, pull
+        grad_start, dz_sum, _ = backward_steps(
+            grad_states, grad_final, states, None, sizes, activation, reverse, dz, pull
         )
         dz_rows, gate_rows, grad_rows = dz.view(-1, hidden), gate.view(-1, rank), grad_input.view(inputs.shape)
         for chunk in cut(states, sizes, reverse, backwards=True, width=max(hidden, rank)):
@@ -147,13 +142,13 @@ def _backward(
                     grad_ih.addmm_(d.t(), x)
                     grad_rows[where].addmm_(d, weight_ih.conj())
     grad_bias = zeros(None) if bias is None else dz_sum
-    return grad_input, grad_x, grad_ih, grad_bias, grad_hh, grad_h, grad_out, grad_start, grad_mod
+    return grad_input, grad_x, grad_ih, grad_bias, grad_hh, grad_h, grad_out, grad_start
 
 
 _factored = operator(
     "factored",
     "Tensor input, Tensor factor_x, Tensor? weight_ih, Tensor? bias, Tensor? weight_hh, Tensor factor_h, "
-    "Tensor factor_out, Tensor start, Tensor? mod_bias",
+    "Tensor factor_out, Tensor start",
     "str activation, bool reverse",
     factored_reference,
     _forward,
@@ -170,7 +165,6 @@ def factored(
     factor_h: Tensor,
     factor_out: Tensor,
     start: Tensor,
-    mod_bias: Tensor | None = None,
     sizes: Tensor | None = None,
     activation: str = "identity",
     reverse: bool = False,
@@ -184,12 +178,12 @@ def factored(
         weight_hh: V ``(n, n)``; None for zero.
         factor_h, factor_out: A and C, ``(n, R)``.
         start: ``(B, n)``, the state before the first step.
-        mod_bias, sizes, activation, reverse: as in :func:`engram.kernels.additive`.
+        sizes, activation, reverse: as in :func:`engram.kernels.additive`.
 
     Returns:
         the states ``(T, B, n)`` or ``(rows, n)``, and the last state ``(B, n)``.
     """
-    check_activation(activation, factor_h, mod_bias)
+    check_activation_dtype(check_choice("activation", activation, PLAIN), factor_h.dtype)
     return _factored(
-        input, factor_x, weight_ih, bias, weight_hh, factor_h, factor_out, start, mod_bias, sizes, activation, reverse
+        input, factor_x, weight_ih, bias, weight_hh, factor_h, factor_out, start, sizes, activation, reverse
     )

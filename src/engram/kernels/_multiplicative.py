@@ -14,13 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engram.kernels._activations import activate
-from engram.kernels._additive import check_activation
+from engram.errors import check_choice
+from engram.kernels._activations import PLAIN, activate, check_activation_dtype
 from engram.kernels._choice import loops
 from engram.kernels._chunks import cut, previous_states
 from engram.kernels._operator import operator
 from engram.kernels._reference import scan
-from engram.kernels._steps import check_sizes, previous_rows
+from engram.kernels._steps import previous_rows
 from engram.kernels._workspace import affine_, borrow
 
 
@@ -32,7 +32,6 @@ def multiplicative_reference(
     bias: Tensor | None,
     weight_hh: Tensor,
     start: Tensor,
-    mod_bias: Tensor | None,
     sizes: Tensor | None,
     activation: str,
     reverse: bool,
@@ -42,7 +41,7 @@ def multiplicative_reference(
 
     def step(inputs: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         g, c = inputs.chunk(2, -1)
-        h = activate(activation, g * state[1] + c, mod_bias)
+        h = activate(activation, g * state[1] + c)
         return h, h @ weight_hh.mT
 
     gate = F.linear(input, weight_gate, bias_gate)
@@ -61,19 +60,16 @@ def _forward(
     bias: Tensor | None,
     weight_hh: Tensor,
     start: Tensor,
-    mod_bias: Tensor | None,
     sizes: Tensor | None,
     activation: str,
     reverse: bool,
     product: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    if sizes is not None:
-        check_sizes(sizes, len(input))
     shape = (*input.shape[:-1], start.shape[-1])
     states = affine_(input.new_empty(shape), input, weight_ih, bias)
     gate = affine_(input.new_empty(shape), input, weight_gate, bias_gate)
     final = loops(states).forward_loop(
-        states, weight_hh, start, mod_bias, sizes, activation, reverse, gate, 0 if product else None
+        states, weight_hh, start, None, sizes, activation, reverse, gate, 0 if product else None
     )
     return states, final, gate  # which now holds p
 
@@ -88,7 +84,6 @@ def _backward(
     bias: Tensor | None,
     weight_hh: Tensor,
     start: Tensor,
-    mod_bias: Tensor | None,
     sizes: Tensor | None,
     states: Tensor,
     products: Tensor,
@@ -99,7 +94,7 @@ def _backward(
     hidden = states.shape[-1]
     rows, inputs = states.view(-1, hidden), input.reshape(-1, input.shape[-1])
     above = None if grad_states is None else grad_states.reshape(-1, hidden)
-    sources = None if sizes is None else previous_rows(sizes, reverse).to(states.device)
+    sources = previous_rows(sizes, reverse, states.device)
 
     def zeros(weight: Tensor | None) -> Tensor:
         return states.new_zeros(0 if weight is None else weight.shape)
@@ -107,7 +102,6 @@ def _backward(
     grad_input = states.new_empty(inputs.shape)
     grad_gate, grad_gate_bias, grad_ih, grad_bias = map(zeros, (weight_gate, bias_gate, weight_ih, bias))
     grad_hh = zeros(weight_hh)
-    grad_mod = mod_bias.new_zeros(mod_bias.shape) if mod_bias is not None else states.new_zeros(0).real
     carried = states.new_zeros(start.shape)
     if grad_final is not None:
         carried.copy_(grad_final)
@@ -116,12 +110,12 @@ def _backward(
         timed = shape if sizes is not None else (-1, start.shape[0], hidden)
         with borrow(shape, states) as dz, borrow(shape, states) as gate, borrow(shape, states) as dg:
             affine_(gate, inputs[where], weight_gate, bias_gate)
-            entered, chunk_bias, chunk_mod = loops(states).backward_loop(
+            entered, chunk_bias, _ = loops(states).backward_loop(
                 None if above is None else above[where].view(timed),
                 carried[: chunk.alive],
                 rows[where].view(timed),
                 weight_hh,
-                mod_bias,
+                None,
                 chunk.sizes,
                 activation,
                 reverse,
@@ -130,8 +124,6 @@ def _backward(
                 chunk.entering if product else None,
             )
             carried[: chunk.alive] = entered
-            if mod_bias is not None:
-                grad_mod += chunk_mod
             through = gate.conj() * dz if gate.is_complex() else gate.mul_(dz)
             for part, previous, fresh in previous_states(rows, start, chunk, sources, reverse):
                 to_weight = through[part]
@@ -150,13 +142,13 @@ def _backward(
             if bias is not None:
                 grad_bias += chunk_bias
     weights = grad_gate, grad_gate_bias, grad_ih, grad_bias, grad_hh
-    return grad_input.view(input.shape), *weights, carried, grad_mod
+    return grad_input.view(input.shape), *weights, carried
 
 
 _multiplicative = operator(
     "multiplicative",
     "Tensor input, Tensor weight_gate, Tensor? bias_gate, Tensor? weight_ih, Tensor? bias, Tensor weight_hh, "
-    "Tensor start, Tensor? mod_bias",
+    "Tensor start",
     "str activation, bool reverse, bool product",
     multiplicative_reference,
     _forward,
@@ -173,7 +165,6 @@ def multiplicative(
     bias: Tensor | None,
     weight_hh: Tensor,
     start: Tensor,
-    mod_bias: Tensor | None = None,
     sizes: Tensor | None = None,
     activation: str = "identity",
     reverse: bool = False,
@@ -187,16 +178,15 @@ def multiplicative(
         weight_ih: W_c ``(H, D)``, or None for zero; its bias b_c ``(H)`` or None.
         weight_hh: W ``(H, H)``.
         start: ``(B, H)``, the state h_0 before the first step.
-        mod_bias: ``(H)``: modReLU's bias; None for every other activation.
         sizes: ``(T)``, int64 on the CPU: how many rows are alive at each step of a packed sequence.
-        activation: one of ``identity, tanh, relu, sigmoid, modrelu``.
+        activation: one of ``identity, tanh, relu, sigmoid``.
         reverse: from the last step to the first.
         product: ``start`` is W h_0 rather than h_0, which then need not exist.
 
     Returns:
         the states ``(T, B, H)`` or ``(rows, H)``, and the last state ``(B, H)``.
     """
-    check_activation(activation, weight_hh, mod_bias)
+    check_activation_dtype(check_choice("activation", activation, PLAIN), weight_hh.dtype)
     return _multiplicative(
-        input, weight_gate, bias_gate, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse, product
+        input, weight_gate, bias_gate, weight_ih, bias, weight_hh, start, sizes, activation, reverse, product
     )

@@ -7,7 +7,7 @@ A recurrence is three functions: the plain loop (the truth), a fast loop, and th
     backward(grad_states, grad_final, *tensors, sizes, states, *kept, *options) -> one gradient a tensor
 
 with one tensor named ``start`` ``(B, H)``. Of a tensor that is None the gradient is an empty tensor. What is kept for
-the backward pass has the shape of the states.
+the backward pass has the shape of the states. Sizes are checked before the fast loop.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from engram.kernels._choice import plain
 from engram.kernels._reference import without_autocast
+from engram.kernels._steps import check_sizes
 
 Loop = Callable[..., tuple[Tensor, Tensor]]
 
@@ -42,9 +43,15 @@ def operator(
     names = [part.split()[-1] for part in tensors.split(",")]
     count, start_at, others = len(names), names.index("start"), 1 + len(options.split(","))
     given = f"{tensors}, Tensor? sizes"
+
+    def checked(*arguments: Any) -> tuple[Tensor, ...]:
+        if arguments[count] is not None:
+            check_sizes(arguments[count], len(arguments[0]))
+        return forward(*arguments)
+
     run = torch.library.custom_op(
         f"engram::{name}",
-        forward,
+        checked,
         mutates_args=(),
         schema=f"({given}, {options}) -> ({', '.join(['Tensor'] * (2 + kept))})",
     )

@@ -43,8 +43,10 @@ def offsets(sizes: Tensor) -> list[int]:
     return list(accumulate(sizes.tolist()[:-1], initial=0))
 
 
-def previous_rows(sizes: Tensor, reverse: bool) -> Tensor:
-    """For each row of a packed sequence, the row of [start; states] that the recurrence came from."""
+def previous_rows(sizes: Tensor | None, reverse: bool, device: torch.device) -> Tensor | None:
+    """For each row of a packed sequence, the row of [start; states] that the recurrence came from; None if dense."""
+    if sizes is None:
+        return None
     lengths, first = sizes.tolist(), offsets(sizes)
     source = []
     for t, n in enumerate(lengths):
@@ -52,4 +54,4 @@ def previous_rows(sizes: Tensor, reverse: bool) -> Tensor:
         before = t + 1 if reverse else t - 1
         alive = lengths[before] if 0 <= before < len(lengths) else 0
         source.append(torch.where(row < alive, lengths[0] + (first[before] if alive else 0) + row, row))
-    return torch.cat(source)
+    return torch.cat(source).to(device)

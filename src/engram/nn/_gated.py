@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import check_choice
-from engram.kernels import ACTIVATIONS, activate, additive, check_activation_dtype
+from engram.kernels import PLAIN, activate, additive, check_activation_dtype
 from engram.maps import Givens, MapLike, make_map
 from engram.nn._cell import Cell
 from engram.nn._recurrent import Recurrent
@@ -75,7 +75,7 @@ class HenaffCell(Cell):
     equation = "h_t = act(W_ih x_t + b) + W_hh h_{t-1}"
 
     def __init__(self, input_size: int, hidden_size: int, *, activation: str = "relu", **options: Any) -> None:
-        check_choice("activation", activation, [name for name in ACTIVATIONS if name != "modrelu"])
+        check_choice("activation", activation, PLAIN)
         check_activation_dtype(activation, options.get("dtype") or torch.get_default_dtype())
         super().__init__(input_size, hidden_size, **options)
         self.activation = activation

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engram.errors import check_choice
-from engram.kernels import ACTIVATIONS, activate, check_activation_dtype, multiplicative
+from engram.kernels import PLAIN, activate, check_activation_dtype, multiplicative
 from engram.nn._cell import Cell
 from engram.nn._recurrent import Recurrent
 
@@ -21,7 +21,7 @@ class MIRNNCell(Cell):
     equation = "h_t = act(alpha (W_hh h_{t-1}) (W_ih x_t) + beta_input W_ih x_t + beta_state W_hh h_{t-1} + b)"
 
     def __init__(self, input_size: int, hidden_size: int, *, activation: str = "tanh", **options: Any) -> None:
-        check_choice("activation", activation, [name for name in ACTIVATIONS if name != "modrelu"])
+        check_choice("activation", activation, PLAIN)
         check_activation_dtype(activation, options.get("dtype") or torch.get_default_dtype())
         super().__init__(input_size, hidden_size, **options)
         self.activation = activation
@@ -55,7 +55,7 @@ class MIRNNCell(Cell):
         return activate(self.activation, gate * (state @ self.weight_hh.mT) + added)
 
     def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        return multiplicative(input, *self._weights(), self.weight_hh, state, None, sizes, self.activation, reverse)
+        return multiplicative(input, *self._weights(), self.weight_hh, state, sizes, self.activation, reverse)
 
 
 class MIRNN(Recurrent):

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engram.errors import OptionError, check_choice, check_size
-from engram.kernels import ACTIVATIONS, activate, bilinear, check_activation_dtype, factored
+from engram.kernels import PLAIN, activate, bilinear, check_activation_dtype, factored
 from engram.nn._cell import Cell
 from engram.nn._recurrent import Recurrent
 
@@ -37,7 +37,7 @@ class BilinearCell(Cell):
         dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
-        check_choice("activation", activation, [name for name in ACTIVATIONS if name != "modrelu"])
+        check_choice("activation", activation, PLAIN)
         check_activation_dtype(activation, dtype or torch.get_default_dtype())
         check_choice("initial_state", initial_state, ("ones", "trained", "zero"))
         if residual and input_size != hidden_size:
@@ -114,7 +114,7 @@ class BilinearCell(Cell):
         return activate(self.activation, new + added if added.shape[-1] else new)
 
     def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        return bilinear(input, *self.added(), self.tensor, state, None, sizes, self.activation, reverse)
+        return bilinear(input, *self.added(), self.tensor, state, sizes, self.activation, reverse)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, activation={self.activation!r}"
@@ -183,7 +183,7 @@ class SecondOrderCell(BilinearCell):
         both = torch.cat([self.tensor, self.weight_hh.t()[:, None]], 1)
         weight, bias = self.added()
         with_one = torch.cat([weight, torch.zeros_like(weight[:, :1])], 1)
-        return bilinear(one, with_one, bias, both, state, None, sizes, self.activation, reverse)
+        return bilinear(one, with_one, bias, both, state, sizes, self.activation, reverse)
 
 
 class SecondOrderRNN(Recurrent):
@@ -243,7 +243,7 @@ class CPBilinearCell(BilinearCell):
 
     def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
         weights = self.factor_x, *self.added(), self.weight_hh if self.linear else None, self.factor_h, self.factor_out
-        return factored(input, *weights, state, None, sizes, self.activation, reverse)
+        return factored(input, *weights, state, sizes, self.activation, reverse)
 
 
 class CPCell(CPBilinearCell, SecondOrderCell):

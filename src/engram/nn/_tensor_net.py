@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import DTypeError, ShapeError, check_choice, check_flag, check_size, unknown
-from engram.kernels import ACTIVATIONS, activate
+from engram.kernels import PLAIN, activate
 
 
 class TensorNet(nn.Module, ABC):
@@ -63,7 +63,7 @@ class TensorNet(nn.Module, ABC):
         self.input_size, self.rank = check_size("input_size", input_size), check_size("rank", rank)
         self.output_size, self.steps = check_size("output_size", output_size), check_size("steps", steps, least=2)
         self.features = check_size("features", features, least=0) or input_size
-        self.activation = check_choice("activation", activation, [name for name in ACTIVATIONS if name != "modrelu"])
+        self.activation = check_choice("activation", activation, PLAIN)
         self.rescale, self.batch_first = rescale, batch_first
         self.map = nn.Linear(input_size, features, device=device, dtype=dtype) if features else None
 
