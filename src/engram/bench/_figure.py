@@ -96,6 +96,14 @@ def draw_train(result: dict[str, Any], path: Path) -> None:
     _bars(ratios, "time of `engram train` / bare loop", path)
 
 
+def draw_runs(result: dict[str, Any], path: Path) -> None:
+    """Time of several runs at once over that of one alone."""
+    times = {f"{row['case']}, {row['contestant']}": row["median_ms"] for row in result["rows"]}
+    alone = {row["case"]: row["median_ms"] for row in result["rows"] if row["contestant"] == "1 at once"}
+    ratios = {name: time / alone[name.rpartition(", ")[0]] for name, time in times.items()}
+    _bars(ratios, "time until all runs are done / one run alone", path)
+
+
 def draw_certify(result: dict[str, Any], path: Path) -> None:
     """Time of a certificate over that of FLINT's rank of a random matrix, one bar a case."""
     ratios = {f"{row['contestant']}\nrank {row['rank']:,}": row["ratio"] for row in result["rows"] if "ratio" in row}

@@ -15,18 +15,21 @@ from engram.bench import (
     LINEAR_TARGETS,
     MAP_TARGETS,
     PRODUCT_TARGETS,
+    RUNS_TARGETS,
     TRAIN_TARGETS,
     bench_certify,
     bench_layers,
     bench_linear,
     bench_maps,
     bench_products,
+    bench_runs,
     bench_train,
     draw_certify,
     draw_layers,
     draw_linear,
     draw_maps,
     draw_products,
+    draw_runs,
     draw_train,
 )
 from engram.bench.certify import BASE as CERTIFY_BASE
@@ -41,6 +44,7 @@ RACES: dict[str, tuple[Any, Any, tuple[str, ...], str, dict[str, Any]]] = {
     "linear": (bench_linear, draw_linear, ("T", "B", "H", "N"), "LinearRNN, step loop", LINEAR_TARGETS),
     "products": (bench_products, draw_products, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", PRODUCT_TARGETS),
     "train": (bench_train, draw_train, ("case",), "bare loop", TRAIN_TARGETS),
+    "runs": (bench_runs, draw_runs, ("case",), "1 at once", RUNS_TARGETS),
 }
 
 
@@ -51,10 +55,11 @@ class Bench:
     Example: engram bench layers --quick
     """
 
-    what: Annotated[Literal["layers", "maps", "train", "linear", "products", "certify"], tyro.conf.Positional] = (
-        "layers"
-    )
-    """Layers, building recurrent matrices, training, linear recurrences, those that multiply, or certificates."""
+    what: Annotated[
+        Literal["layers", "maps", "train", "runs", "linear", "products", "certify"], tyro.conf.Positional
+    ] = "layers"
+    """Layers, building recurrent matrices, training, several runs at once, linear recurrences, multiplicative ones, or
+    certificates."""
     quick: bool = False
     """Fewer sizes and one thread, in about a minute."""
     json: bool = False

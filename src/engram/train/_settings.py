@@ -35,7 +35,7 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is trained on what, and how. Two runs of equal settings give equal weights, bit for bit.
+    """What is trained on what, and how. Two runs of equal settings give equal weights, bit for bit, on one machine.
 
     ``Settings(Copy(delay=200), "nnrnn", hidden=128)``; checked when made.
     """
@@ -97,7 +97,7 @@ class Settings:
     processes: int = 1
     """Processes that share each batch."""
     threads: int = 0
-    """Threads of torch; 0 leaves them as they are."""
+    """Threads; 0 chooses by the size of the work (1 for small runs), at most torch's own number."""
     precision: Literal["32-true", "64-true", "bf16-mixed"] = "32-true"
     """Of the arithmetic."""
 
