@@ -127,6 +127,12 @@ def test_twenty_kills(out: Path, small: Any, metrics: Any) -> None:
     check(settings, 20, seed=0, out=out, metrics=metrics)
 
 
+def test_kills_at_two_threads(out: Path, small: Any, metrics: Any) -> None:
+    """At a size where the second thread has something to do."""
+    settings = small(hidden=64, batch=48, threads=2, steps=60, option=("dropout=0.3",), layers=2)
+    check(settings, 4, seed=2, out=out, metrics=metrics)
+
+
 @pytest.mark.skipif(not find("ptb/ptb.char.train.txt"), reason="the Penn Treebank is not on this machine")
 @pytest.mark.parametrize("model", ["lstm", pytest.param("full-capacity", marks=pytest.mark.slow)])
 def test_kills_with_a_state_carried_on(model: str, out: Path, small: Any, metrics: Any) -> None:
