@@ -81,7 +81,8 @@ def operator(
         ctx.set_materialize_grads(False)
 
     def gradient(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        arguments, states = ctx.saved_tensors[: count + 1], ctx.saved_tensors[count + 1 :]
+        saved = ctx.saved_tensors  # once: torch.utils.checkpoint gives them out a single time
+        arguments, states = saved[: count + 1], saved[count + 1 :]
         grad_states, grad_final = grads[:2]
         needs = ctx.needs_input_grad[:count]
         if grad_states is None and grad_final is None:
