@@ -54,7 +54,7 @@ def additive(
     """
     check_activation(activation, weight_hh, mod_bias)
     arguments = (input, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse)
-    if plain():
+    if plain(start):
         return additive_reference(*arguments)
     states, final = _forward(*arguments)
     return states, final

@@ -41,9 +41,9 @@ def chosen() -> str:
     return _chosen
 
 
-def plain() -> bool:
-    """Whether the plain loop must run: on request, and where only torch operations are seen into."""
-    return _chosen == "reference" or transformed()
+def plain(rows: Tensor) -> bool:
+    """Whether the plain loop must run: on request, where only torch operations are seen into, and on empty batches."""
+    return _chosen == "reference" or transformed() or rows.numel() == 0
 
 
 def loops(states: Tensor) -> ModuleType:

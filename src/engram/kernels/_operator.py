@@ -96,7 +96,7 @@ def operator(
     run.register_autograd(gradient, setup_context=setup_context)
 
     def call(*arguments: Any) -> tuple[Tensor, Tensor]:
-        if plain():
+        if plain(arguments[start_at]):
             with without_autocast(arguments[start_at]):
                 return reference(*arguments)
         states, final, *_ = run(*arguments)

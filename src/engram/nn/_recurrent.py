@@ -56,9 +56,10 @@ class Recurrent(nn.Module):
         check_finite: refuse NaN and infinity in the input (costs a pass over it).
         options: what the cell takes.
 
-    Inputs: input, state
+    Inputs: input, hx
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        state: ``(L*directions, B, H)`` (no B if unbatched), or a NamedTuple of such; left out, the initial state.
+        hx: the state before the first step, ``(L*directions, B, H)`` (no B if unbatched), or a NamedTuple of such;
+            default: the initial state of the layer, :meth:`initial_state`.
 
     Outputs: output, state
         output: ``(T, B, directions*H)``, in the form of the input.
@@ -128,12 +129,12 @@ class Recurrent(nn.Module):
     def directions(self) -> int:
         return 2 if self.bidirectional else 1
 
-    def forward(self, input: Tensor | PackedSequence, state: State = None) -> tuple[Any, State]:
+    def forward(self, input: Tensor | PackedSequence, hx: State = None) -> tuple[Any, State]:
         rows = rows_of(input, self.input_size, self.batch_first)
         data = check_dtype(rows.data, self.cells[0].like)  # before anything is computed
         if self.check_finite:
             check_finite(data)
-        starts = self._starts(rows, state, unbatched=isinstance(input, Tensor) and input.dim() == 2)
+        starts = self._starts(rows, hx, unbatched=isinstance(input, Tensor) and input.dim() == 2)
         with without_autocast(data):
             layers, finals = self._layers(data, starts, rows.sizes)
 
@@ -160,6 +161,15 @@ class Recurrent(nn.Module):
             data = outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)
             layers.append(data)
         return layers, finals
+
+    def initial_state(self, batch: int) -> State:
+        """The state from which a batch of so many sequences starts; ``layer(x, hx=layer.initial_state(B))`` is
+        ``layer(x)``.
+
+        ``(L*directions, B, H)``, or a NamedTuple of such; ``(L*directions, B, H + H*N)`` for S4 and S4D.
+        """
+        check_size("batch", batch, least=0)
+        return map_state(lambda *s: torch.stack(s), *(cell.initial_state(batch) for cell in self.cells))
 
     def _starts(self, rows: Rows, state: State, unbatched: bool) -> list[State]:
         """One state a cell: cut out of the one given, or the cells' own."""

@@ -160,7 +160,10 @@ class S4DCell(Cell):
         return complex_of(state[:, self.hidden_size :].unflatten(1, (self.hidden_size, -1, 2)))
 
     def _state(self, output: Tensor, memory: Tensor) -> Tensor:
-        return torch.cat([output, torch.view_as_real(memory).flatten(1)], 1)
+        pairs = torch.stack(
+            [memory.real, memory.imag], -1
+        )  # the gradient of view_as_real needs an even place in memory
+        return torch.cat([output, pairs.flatten(1)], 1)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, norm={self.norm_type!r}, prenorm={self.prenorm}, mode={self.mode!r}"
@@ -234,6 +237,11 @@ class S4D(Recurrent):
         if state is None and self.checkpoint_every is None:
             return [None] * len(self.cells)  # zero, and known to be: it has nothing to say
         return super()._starts(rows, state, unbatched)
+
+    def initial_state(self, batch: int) -> State:
+        if self.cells[0].two_sided:
+            raise OptionError("two_sided layers read the whole sequence at once and have no state to start from")
+        return super().initial_state(batch)
 
 
 class S4(S4D):
