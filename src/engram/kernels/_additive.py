@@ -20,9 +20,10 @@ from engram.errors import OptionError, check_choice
 from engram.kernels._activations import ACTIVATIONS, check_activation_dtype
 from engram.kernels._choice import loops, plain
 from engram.kernels._chunks import backward_in_chunks
-from engram.kernels._reference import additive_reference, without_autocast
+from engram.kernels._reference import additive_reference
 from engram.kernels._steps import check_sizes
 from engram.kernels._workspace import affine_
+from engram.maps import without_autocast
 
 
 def additive(

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from engram.kernels._choice import plain
-from engram.kernels._reference import without_autocast
 from engram.kernels._steps import check_sizes
+from engram.maps import without_autocast
 
 Loop = Callable[..., tuple[Tensor, Tensor]]
 

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from engram.errors import DTypeError, OptionError, check_choice, check_size
 from engram.kernels import scan
-from engram.maps import Free, MapLike, make_map, mapped_weights
+from engram.maps import Free, MapLike, make_map, mapped_weights, without_autocast
 from engram.nn._parametrized import reduce_parametrized, with_built_weights
 
 
@@ -126,17 +126,21 @@ class Cell(nn.Module, ABC):
                 setattr(self, name, map.sample(device=free[0].device, dtype=getattr(self, name).dtype))
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        """``.double()`` and ``.to(torch.float64)`` set the precision of a complex cell, which stays complex."""
+        """``.double()`` and ``.to(torch.float64)`` set the precision of a complex cell, which stays complex.
+
+        Of 16 bits there are no complex numbers to compute with: ``.half()`` and ``.bfloat16()`` leave it at complex64.
+        """
         weight = self.like
         asked = fn(weight.real[:0].contiguous()).dtype if weight.is_complex() else None
         if asked is None or asked == weight.real.dtype:
             return super()._apply(fn, recurse)
+        kind = torch.promote_types(asked, torch.complex64)
 
         def keep(tensor: Tensor) -> Tensor:
             if not tensor.is_complex():
                 moved = fn(tensor)
-                return moved.real.clone() if moved.is_complex() else moved
-            return tensor.to(fn(tensor.real[..., :0].contiguous()).device, asked.to_complex())
+                return moved if moved.dtype == tensor.dtype else tensor.to(moved.device, kind.to_real())
+            return tensor.to(fn(tensor.real[..., :0].contiguous()).device, kind)
 
         return super()._apply(keep, recurse)
 
@@ -184,8 +188,9 @@ class Cell(nn.Module, ABC):
     def penalty(self) -> Tensor:
         """What the maps of this cell add to a training loss; zero for those without a soft constraint."""
         total = self.like.new_zeros(()).real
-        for map, free in mapped_weights(self):
-            total = total + map.penalty(*free)
+        with without_autocast(total):
+            for map, free in mapped_weights(self):
+                total = total + map.penalty(*free)
         return total
 
     def __reduce_ex__(self, protocol: Any) -> Any:

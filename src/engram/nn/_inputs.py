@@ -95,6 +95,11 @@ def check_dtype(data: Tensor, weight: Tensor) -> Tensor:
     fits = weight.is_complex() and data.dtype == weight.real.dtype
     if fits or (data.is_floating_point() and torch.is_autocast_enabled(weight.device.type)):
         return data.to(weight.dtype)
+    if weight.is_complex() and data.dtype in (torch.bfloat16, torch.float16):
+        raise DTypeError(
+            f"input is {data.dtype} and the layer {weight.dtype}: there are no complex numbers of 16 bits to compute "
+            f"with. Convert the input: input.to({weight.real.dtype})"
+        )
     raise DTypeError(
         f"input is {data.dtype} and the layer {weight.dtype}. "
         f"Convert one: input.to({weight.dtype}) or layer.to({data.dtype})"
@@ -128,8 +133,7 @@ def check_state(state: State, expected: tuple[int, ...], kind: type | None, weig
         if tuple(tensor.shape) != expected:
             raise ShapeError(
                 f"state (hx) must be {name} of shape {expected} (num_layers * directions, batch, size of one state; no "
-                f"batch for an unbatched input), got {tuple(tensor.shape)}. layer.initial_state(batch) makes one, and is "
-                "the default"
+                f"batch for an unbatched input), got {tuple(tensor.shape)}. layer.initial_state(batch) makes one"
             )
         try:
             return check_dtype(tensor, weight)
