@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
-from engram.errors import DTypeError, OptionError, check_choice, check_size
+from engram.errors import DataError, DTypeError, OptionError, check_choice, check_size
 from engram.kernels import scan
 from engram.maps import Free, MapLike, make_map, mapped_weights, without_autocast
-from engram.nn._parametrized import reduce_parametrized, with_built_weights
+from engram.nn._parametrized import plain_class, restore_class, with_built_weights
 
 
 class Cell(nn.Module, ABC):
@@ -194,7 +194,20 @@ class Cell(nn.Module, ABC):
         return total
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return reduce_parametrized(self) if parametrize.is_parametrized(self) else super().__reduce_ex__(protocol)
+        if not parametrize.is_parametrized(self):
+            return super().__reduce_ex__(protocol)
+        return empty_cell, (plain_class(self),), dict(self.__dict__)
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        restore_class(self)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}"
+
+
+def empty_cell(kind: type[Cell]) -> Cell:
+    """What a file calls to make a cell with parametrized weights, before it is filled; of other classes it makes none."""
+    if not (isinstance(kind, type) and issubclass(kind, Cell)):
+        raise DataError(f"a cell in a file must be of a subclass of engram.nn.Cell, got {kind!r}")
+    return kind.__new__(kind)
