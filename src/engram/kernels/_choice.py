@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from types import ModuleType
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from engram.errors import check_choice
 from engram.kernels import _build, _compiled, _eager
-from engram.maps import transformed
+from engram.maps import observed, transformed
 
 KERNELS = ("auto", "compiled", "eager", "reference")
 
@@ -44,6 +44,14 @@ def chosen() -> str:
 def plain(rows: Tensor) -> bool:
     """Whether the plain loop must run: on request, where only torch operations are seen into, and on empty batches."""
     return _chosen == "reference" or transformed() or rows.numel() == 0
+
+
+def unfollowed(*tensors: Tensor | None) -> bool:
+    """Whether only numbers are wanted: no gradient, no trace, plain tensors. A loop is then called as it is, for the
+    way through torch.library takes as long as one step of 200 units."""
+    if torch.is_grad_enabled() or observed():
+        return False
+    return all(tensor is None or (type(tensor) in (Tensor, nn.Parameter) and not tensor.is_meta) for tensor in tensors)
 
 
 def loops(states: Tensor) -> ModuleType:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.kernels._choice import plain
+from engram.kernels._choice import plain, unfollowed
 from engram.kernels._steps import check_sizes
 from engram.maps import without_autocast
 
@@ -99,7 +99,8 @@ def operator(
         if plain(arguments[start_at]):
             with without_autocast(arguments[start_at]):
                 return reference(*arguments)
-        states, final, *_ = run(*arguments)
+        loop = checked if unfollowed(*arguments[: count + 1]) else run
+        states, final, *_ = loop(*arguments)
         return states, final
 
     return call

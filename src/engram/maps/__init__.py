@@ -16,7 +16,7 @@ from engram.maps._schur import Schur
 from engram.maps._skew import SKEW_LAWS, delay_line, haar, henaff_copy, skew, skew_entries
 from engram.maps._stored import Projected, SoftOrthogonal, Stiefel
 from engram.maps._svd import SpectralMargin, SpectralReflections
-from engram.maps._transforms import transformed, without_autocast
+from engram.maps._transforms import observed, transformed, without_autocast
 
 __all__ = [
     "MAPS",
@@ -47,6 +47,7 @@ __all__ = [
     "henaff_copy",
     "make_map",
     "mapped_weights",
+    "observed",
     "orthogonality_error",
     "polar",
     "rounding",

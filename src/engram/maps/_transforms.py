@@ -15,6 +15,17 @@ def transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
 
 
+def observed() -> bool:
+    """Whether somebody follows the operations and not only their numbers: torch.compile, export, a trace, torch.func,
+    forward-mode differentiation, or a dispatch mode (fake tensors, counters)."""
+    return (
+        torch.compiler.is_compiling()
+        or transformed()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._get_tracing_state() is not None
+    )
+
+
 def without_autocast(like: Tensor) -> AbstractContextManager[object]:
     """A block in which autocast is off on the device of ``like``: what runs there keeps the dtype of the weights."""
     kind = like.device.type

@@ -207,7 +207,7 @@ class Cell(nn.Module, ABC):
 
 
 def empty_cell(kind: type[Cell]) -> Cell:
-    """What a file calls to make a cell with parametrized weights, before it is filled; of other classes it makes none."""
+    """What a file calls to make a cell with parametrized weights, before it is filled. It makes nothing but cells."""
     if not (isinstance(kind, type) and issubclass(kind, Cell)):
         raise DataError(f"a cell in a file must be of a subclass of engram.nn.Cell, got {kind!r}")
     return kind.__new__(kind)

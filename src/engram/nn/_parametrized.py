@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from engram.errors import DataError
+from engram.nn._kept import matrix_of
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
@@ -36,11 +37,11 @@ def with_built_weights(module: AnyModule) -> AnyModule:
     For a loop that reads the weight at every step: through the view it is built once a call. (torch's own
     ``parametrize.cached`` is one switch for the whole process, unsafe with threads and with recomputation.)
     """
-    if not parametrize.is_parametrized(module):
+    if "parametrizations" not in module._modules:
         return module
     view = plain_class(module).__new__(plain_class(module))
     view.__dict__.update(module.__dict__)
-    view.__dict__.update({name: getattr(module, name) for name in _parametrizations(module)})
+    view.__dict__.update({name: matrix_of(entry) for name, entry in _parametrizations(module).items()})
     view.__dict__["_modules"] = _other_modules(module)
     return cast(AnyModule, view)
 

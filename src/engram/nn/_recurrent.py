@@ -17,7 +17,7 @@ from engram.kernels import State, map_state, without_autocast
 from engram.maps import Map, transformed
 from engram.nn._cell import Cell
 from engram.nn._inputs import Rows, check_dropout, check_dtype, check_finite, check_state, rows_of
-from engram.nn._parametrized import bake
+from engram.nn._parametrized import bake, with_built_weights
 from engram.nn._segments import run_in_segments
 
 _TORCH_NAME = re.compile(r"(\w+)_l(\d+)(_reverse)?")
@@ -148,15 +148,16 @@ class Recurrent(nn.Module):
         last state of every cell."""
         layers: list[Tensor] = []
         finals: list[State] = []
+        cells = list(self.cells)
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 data = data * F.dropout(torch.ones_like(data.real), self.dropout, self.training)  # a real mask
-            data = check_dtype(data, self.cells[layer * self.directions].like)  # real output, complex weights
+            data = check_dtype(data, cells[layer * self.directions].like)  # real output, complex weights
             keep = self.return_sequence or self.output_all_layers or layer < self.num_layers - 1
             outputs = []
             for k in range(layer * self.directions, (layer + 1) * self.directions):
-                output, final = self._run(self.cells[k], data, starts[k], sizes, k % self.directions == 1, keep)
-                outputs.append(output if keep else self.cells[k].output(final))
+                output, final = self._run(cells[k], data, starts[k], sizes, k % self.directions == 1, keep)
+                outputs.append(output if keep else cells[k].output(final))
                 finals.append(final)
             data = outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)
             layers.append(data)
@@ -183,6 +184,7 @@ class Recurrent(nn.Module):
     def _run(
         self, cell: Any, data: Tensor, start: State, sizes: Tensor | None, reverse: bool, keep: bool
     ) -> tuple[Any, State]:
+        cell = with_built_weights(cell)
         if self.checkpoint_every is None or transformed():
             output, final = cell.run(data, start, sizes, reverse)
             return output, final
@@ -206,8 +208,13 @@ class Recurrent(nn.Module):
 
     def __getattr__(self, name: str) -> Any:
         """``layer.weight_hh_l1_reverse`` reads the weight of a cell by the name it has in torch."""
-        found = self._weight(name)
-        return getattr(*found) if found else super().__getattr__(name)
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            found = self._weight(name)
+            if found is None:
+                raise
+            return getattr(*found)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """``layer.weight_hh_l0 = matrix`` sets the weight of that cell; under a map, moves it to that matrix."""
