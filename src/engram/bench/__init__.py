@@ -11,6 +11,8 @@ from engram.bench.maps import TARGETS as MAP_TARGETS
 from engram.bench.maps import bench_maps
 from engram.bench.products import TARGETS as PRODUCT_TARGETS
 from engram.bench.products import bench_products
+from engram.bench.token import TARGETS as TOKEN_TARGETS
+from engram.bench.token import bench_token, draw_token
 from engram.bench.train import TARGETS as TRAIN_TARGETS
 from engram.bench.train import bench_train
 
@@ -20,17 +22,20 @@ __all__ = [
     "LINEAR_TARGETS",
     "MAP_TARGETS",
     "PRODUCT_TARGETS",
+    "TOKEN_TARGETS",
     "TRAIN_TARGETS",
     "bench_certify",
     "bench_layers",
     "bench_linear",
     "bench_maps",
     "bench_products",
+    "bench_token",
     "bench_train",
     "draw_certify",
     "draw_layers",
     "draw_linear",
     "draw_maps",
     "draw_products",
+    "draw_token",
     "draw_train",
 ]
