@@ -91,7 +91,7 @@ def _copied(tensor: Tensor) -> tuple[bytearray | Tensor, memoryview | Tensor]:
     now = tensor.detach()
     if tensor.device.type != "cpu" or not tensor.is_contiguous():
         return now.clone(), now
-    look = memoryview((now.view(torch.int16) if now.dtype == torch.bfloat16 else now).numpy())
+    look: memoryview = (now.view(torch.int16) if now.dtype == torch.bfloat16 else now).numpy().data
     return bytearray(look), look
 
 

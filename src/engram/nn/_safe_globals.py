@@ -45,7 +45,8 @@ def safe_globals() -> list[Any]:
 
 def _family(base: type) -> Iterator[type]:
     """The subclasses that engram itself defines."""
-    for kind in base.__subclasses__():
+    subclasses: list[type] = base.__subclasses__()
+    for kind in subclasses:
         if kind.__module__.startswith(ROOMS):
             yield kind
             yield from _family(kind)
