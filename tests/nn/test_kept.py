@@ -240,3 +240,9 @@ def test_a_second_parametrization_of_somebody_else_is_left_alone() -> None:
         layer.eval()
         layer.cells[0].parametrizations.weight_hh[1].train()
         assert not torch.equal(layer(x)[0], layer(x)[0])
+
+
+def test_torch_s_own_cache_is_obeyed() -> None:
+    layer, x = RNN(3, 4, map=Counting), torch.randn(1, 2, 3)
+    with nn.utils.parametrize.cached():
+        assert builds(lambda: [layer(x) for _ in range(3)]) == 1

@@ -34,14 +34,16 @@ def _other_modules(module: nn.Module) -> dict[str, nn.Module | None]:
 def with_built_weights(module: AnyModule) -> AnyModule:
     """A view of a module in which every parametrized weight is a plain tensor, built now and still in the graph.
 
-    For a loop that reads the weight at every step: through the view it is built once a call. (torch's own
-    ``parametrize.cached`` is one switch for the whole process, unsafe with threads and with recomputation.)
+    For a loop that reads the weight at every step: through the view it is built once per call, and in evaluation less
+    often (:mod:`engram.nn._kept`). (torch's own ``parametrize.cached``, which is obeyed where somebody uses it, is one
+    switch for the whole process, unsafe with threads and with recomputation.)
     """
     if "parametrizations" not in module._modules:
         return module
     view = plain_class(module).__new__(plain_class(module))
     view.__dict__.update(module.__dict__)
-    view.__dict__.update({name: matrix_of(entry) for name, entry in _parametrizations(module).items()})
+    for name, entry in _parametrizations(module).items():
+        view.__dict__[name] = getattr(module, name) if parametrize._cache_enabled else matrix_of(entry)
     view.__dict__["_modules"] = _other_modules(module)
     return cast(AnyModule, view)
 
