@@ -13,6 +13,8 @@ from engram.bench.products import TARGETS as PRODUCT_TARGETS
 from engram.bench.products import bench_products
 from engram.bench.runs import TARGETS as RUNS_TARGETS
 from engram.bench.runs import bench_runs
+from engram.bench.token import TARGETS as TOKEN_TARGETS
+from engram.bench.token import bench_token, draw_token
 from engram.bench.train import TARGETS as TRAIN_TARGETS
 from engram.bench.train import bench_train
 
@@ -23,6 +25,7 @@ __all__ = [
     "MAP_TARGETS",
     "PRODUCT_TARGETS",
     "RUNS_TARGETS",
+    "TOKEN_TARGETS",
     "TRAIN_TARGETS",
     "bench_certify",
     "bench_layers",
@@ -30,6 +33,7 @@ __all__ = [
     "bench_maps",
     "bench_products",
     "bench_runs",
+    "bench_token",
     "bench_train",
     "draw_certify",
     "draw_layers",
@@ -37,5 +41,6 @@ __all__ = [
     "draw_maps",
     "draw_products",
     "draw_runs",
+    "draw_token",
     "draw_train",
 ]

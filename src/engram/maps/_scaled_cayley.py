@@ -44,8 +44,7 @@ class ScaledCayley(Map):
         self.complex = complex
         if self.rho > size:
             raise OptionError(f"rho must be at most N = {size}, the number of entries that are -1; got {rho}")
-        signs = torch.ones(size)
-        signs[size - self.rho :] = -1
+        signs = torch.where(torch.arange(size) < size - self.rho, 1.0, -1.0)
         self.register_buffer("signs", signs, persistent=False)
 
     def forward(self, entries: Tensor, phases: Tensor | None = None) -> Tensor:  # type: ignore[override]

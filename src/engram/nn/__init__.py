@@ -13,6 +13,7 @@ from engram.nn._rac import RAC, RACCell, RACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._rnn import RNN, RNNCell
 from engram.nn._s4_block import S4, S4D, S4Cell, S4DCell
+from engram.nn._safe_globals import safe_globals
 from engram.nn._second_order import (
     CPBIRNN,
     CPRNN,
@@ -94,4 +95,5 @@ __all__ = [
     "explicit_copy",
     "make_model",
     "model_options",
+    "safe_globals",
 ]
