@@ -36,6 +36,10 @@ class DataError(EngramError, ValueError):
     """A data file is missing, cannot be read, or is not the file it should be."""
 
 
+class FileError(EngramError, ValueError):
+    """A file from a stranger is not read: a link, a device, too long, not JSON, changed since it was sealed."""
+
+
 class RunError(EngramError):
     """A run cannot be started, resumed or read: its directory is in use, full, damaged or not there."""
 
