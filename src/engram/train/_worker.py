@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from engram.errors import DivergedError, OptionError, RunError, StoppedError, check_size
 from engram.train._checkpoint import OLD_TENSORS, OLD_VALUES, VALUES, Checkpoint, load, load_to_go_on, save
-from engram.train._directory import AppendedFile, RunDirectory, versions
-from engram.train._files import go_on
+from engram.train._directory import RunDirectory, versions
+from engram.train._files import AppendedFile, go_on
 from engram.train._interrupt import Asked, Interrupt
 from engram.train._loop import Loop
 from engram.train._report import Report
