@@ -136,10 +136,11 @@ def test_metrics_of_a_stranger(line: bytes, run: Path, capsys: Any) -> None:
 
 def test_a_file_longer_than_memory(run: Path, capsys: Any) -> None:
     """A hole of a terabyte takes no room on the disk of the sender."""
-    for name in ("checkpoint.safetensors", "checkpoint-before.safetensors", "run.json"):
-        with (run / name).open("r+b") as file:
-            file.truncate(2**40)
+    for names in (("checkpoint.safetensors", "checkpoint-before.safetensors"), ("run.json",)):
+        for name in names:
+            with (run / name).open("r+b") as file:
+                file.truncate(2**40)
         assert main(["evaluate", str(run)]) == 2
         err = capsys.readouterr().err
         assert "1,099,511,627,776 bytes, and at most" in err
-        assert err.count("\n") <= 2  # the first is the warning that an older checkpoint is taken
+        assert err.count("\n") == 1

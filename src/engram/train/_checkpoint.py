@@ -105,8 +105,10 @@ def _read(path: Path, values: dict[str, Any], faults: list[str]) -> dict[str, Te
         if sha256(content) != values["tensors"]:
             raise ValueError("its content does not match its hash in the JSON file")
         tensors = safetensors.torch.load(content)
-        return {name: torch.view_as_complex(t) if name in values["complex"] else t for name, t in tensors.items()}
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        for name in values["complex"]:
+            tensors[name] = torch.view_as_complex(tensors[name])
+        return tensors
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         faults.append(f"{path.name}: {error}")
         return None
 

@@ -93,7 +93,7 @@ def versions() -> dict[str, str]:
 
 
 def check_own(folder: Path) -> None:
-    """Refuse a folder where a link or a special file stands for a file of a run: it may lead elsewhere, or never end."""
+    """Refuse a folder where a link or a special file stands for a file of a run: it may lead out, or never end."""
     check_plain_in(folder, *FILES, *(beside(folder / name).name for name in FILES))
     events = folder / "tensorboard"
     if events.is_symlink() or (events.exists() and not events.is_dir()):

@@ -46,7 +46,8 @@ def check_fits(what: str, numbers: int, free: float, smaller: str) -> None:
     need = BYTES * numbers // 10**6
     if need > free:
         raise OptionError(
-            f"{what} needs {need:,} MB or more ({numbers:,} numbers), and {free:,.0f} MB are free: choose fewer {smaller}"
+            f"{what} needs {need:,} MB or more ({numbers:,} numbers), and {free:,.0f} MB are free: "
+            f"choose fewer {smaller}"
         )
 
 

@@ -70,7 +70,7 @@ class Worker:
                 raise ValueError("run.json was changed since; undo that, or start a new run")
             self.loop.restore(checkpoint)
             return check_size("metrics", checkpoint.values["metrics"], least=0)
-        except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:  # not of this run
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise RunError(f"the checkpoint of {self.run.folder} does not fit its settings: {error}") from error
 
     def _open(self, length: int, show: bool) -> None:
