@@ -14,12 +14,11 @@ from torch import Tensor
 from engram.kernels import map_state
 from engram.nn import MODELS
 from engram.tasks import Copy, PennTreebank, Task, seed_of
-from engram.tasks._data import find
 from engram.train import RunDirectory, Settings, load_network, make_fabric, make_network, plan, train
 from engram.train._checkpoint import Checkpoint, load, save
 from engram.train._loop import Loop
 
-needs_text = pytest.mark.skipif(not find("ptb/ptb.char.train.txt"), reason="the Penn Treebank is not on this machine")
+needs_text = pytest.mark.usefixtures("data_sets")
 TEXT = PennTreebank(bptt=5, subset=200)
 
 
