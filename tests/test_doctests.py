@@ -39,7 +39,7 @@ def test_there_are_examples() -> None:
     assert {
         "engram.errors.unknown",
         "engram.kernels._choice.use",
-        "engram.kernels._choice.status",
+        "engram.kernels._loops.status",
         "engram.maps._make.make_map",
         "engram.nn._rnn.RNN",
     } <= found

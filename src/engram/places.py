@@ -1,6 +1,7 @@
 """Where engram keeps things on this machine."""
 
 import os
+import stat
 from pathlib import Path
 
 
@@ -9,3 +10,23 @@ def cache_folder() -> Path:
     if named := os.environ.get("ENGRAM_CACHE"):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "engram"
+
+
+def not_private(path: Path) -> str:
+    """Why somebody other than the user could have put something there, in words; empty if nobody could.
+
+    A link is judged by itself: whoever made it decides where it leads.
+    """
+    try:
+        found = path.lstat()
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        return f"{path} is a link or a special file"
+    if os.name == "nt":
+        return ""  # folders of a user are closed to others there, and modes do not say
+    if found.st_uid != os.geteuid():
+        return f"{path} belongs to another user"
+    if found.st_mode & 0o022:
+        return f"{path} can be written by other users (chmod go-w)"
+    return ""

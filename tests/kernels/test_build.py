@@ -1,5 +1,6 @@
 """Compiling at first use: kept, shared, and never needed. Whatever goes wrong, the loop of torch operations runs."""
 
+import ctypes
 import json
 import os
 import shutil
@@ -24,7 +25,7 @@ def found(kernel):
         return torch.autograd.grad(additive(*rest)[0].sum(), weight)[0]
 torch.testing.assert_close(found("auto"), found("reference"), rtol=0, atol=1e-10)
 """
-SCRUBBED = ("CC", "ENGRAM_KERNEL", "ENGRAM_COMPILE")
+SCRUBBED = ("CC", "ENGRAM_KERNEL", "ENGRAM_COMPILE", "ENGRAM_CFLAGS")
 
 Attempt = Callable[..., str]
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
@@ -56,7 +57,7 @@ def attempt(monkeypatch: pytest.MonkeyPatch) -> Attempt:
             monkeypatch.setenv(name, value)
         library = _build._library.__wrapped__(torch.float32)
         reason = _build._reasons[torch.float32]
-        assert (library is not None) == reason.startswith("compiled: ")
+        assert (library is not None) == reason.startswith("compiled")
         return reason
 
     return try_it
@@ -103,7 +104,44 @@ def test_broken_compiler(tmp_path: Path, how: str, attempt: Attempt) -> None:
 def test_cache_cannot_be_written(tmp_path: Path, attempt: Attempt) -> None:
     """A file where the folder should be: permissions would not stop a privileged user."""
     (tmp_path / "cache").write_text("in the way")
-    assert not attempt(tmp_path / "cache").startswith("compiled")
+    assert attempt(tmp_path / "cache").startswith("compiled for this process alone: ")
+
+
+@needs_compiler
+@pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
+@pytest.mark.parametrize("what", ["folder", "library"])
+@pytest.mark.parametrize("fault", ["group", "others", "owner", "link"])
+def test_a_cache_that_others_can_write(
+    tmp_path: Path, what: str, fault: str, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading a library runs it: one that somebody else could have put there is not loaded."""
+    good = attempt(tmp_path)
+    folder = tmp_path / "kernels"
+    (library,) = folder.glob("*.so")
+    path = folder if what == "folder" else library
+    if fault == "owner":
+        mine, lstat = os.geteuid(), Path.lstat
+        monkeypatch.setattr(os, "geteuid", lambda: mine + (1 if what == "folder" else 0))
+        if what == "library":  # only a privileged user could give it away
+            fields = [*library.lstat()]
+            fields[4] = mine + 1
+            monkeypatch.setattr(Path, "lstat", lambda p: os.stat_result(fields) if p == library else lstat(p))
+    elif fault == "link":
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        path.chmod(path.stat().st_mode | (0o020 if fault == "group" else 0o002))
+    loaded: list[str] = []
+    load = ctypes.CDLL
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: (loaded.append(name), load(name))[1])
+    reason = attempt(tmp_path)
+    assert len(loaded) == 1
+    if what == "folder":
+        assert reason.startswith("compiled for this process alone: ")
+        assert not loaded[0].startswith(str(folder))
+    else:  # made anew in its place
+        assert reason == good
+        assert fault == "owner" or not _build.not_private(library)
 
 
 @needs_compiler

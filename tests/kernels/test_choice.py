@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engram.errors import OptionError
-from engram.kernels import KERNELS, _choice, _eager, additive, chosen, status, use
+from engram.kernels import KERNELS, _choice, _eager, _loops, additive, chosen, status, use
 
 
 def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -47,7 +47,7 @@ def test_unknown_kernel() -> None:
 def test_eager_is_eager_and_reference_is_plain() -> None:
     states = torch.empty(1)
     with use("eager"):
-        assert _choice.loops(states) is _eager
+        assert _loops.loops(states) is _eager
         assert not _choice.plain()
     with use("reference"):
         assert _choice.plain()

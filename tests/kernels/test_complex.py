@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from engram.errors import DTypeError
-from engram.kernels import _choice, _compiled, _eager, additive, use
+from engram.kernels import _compiled, _eager, _loops, additive, use
 
 HOLOMORPHIC = ["identity", "tanh", "sigmoid"]
 ALLOWED = [*HOLOMORPHIC, "modrelu"]
@@ -108,6 +108,6 @@ def test_relu_is_refused(problem: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, torch.float16, torch.bfloat16], ids=str)
 def test_only_real_single_and_double_are_compiled(compiled: str, dtype: torch.dtype) -> None:
     with use(compiled):
-        assert _choice.loops(torch.empty(1, dtype=dtype)) is _eager
-        assert _choice.loops(torch.empty(1)) is _compiled
-        assert _choice.loops(torch.empty(1, device="meta")) is _eager
+        assert _loops.loops(torch.empty(1, dtype=dtype)) is _eager
+        assert _loops.loops(torch.empty(1)) is _compiled
+        assert _loops.loops(torch.empty(1, device="meta")) is _eager

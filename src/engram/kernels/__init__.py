@@ -7,11 +7,12 @@ Which loop runs is said by :func:`status` and chosen with :func:`use`; memory ke
 from engram.kernels._activations import ACTIVATIONS, PLAIN, activate, check_activation_dtype
 from engram.kernels._additive import additive
 from engram.kernels._bilinear import bilinear, bilinear_reference
-from engram.kernels._choice import KERNELS, chosen, status, use
+from engram.kernels._choice import KERNELS, chosen, use
 from engram.kernels._convolution import convolve, powers
 from engram.kernels._factored import factored, factored_reference
 from engram.kernels._last import additive_last
 from engram.kernels._linear_scan import linear_scan, linear_scan_last
+from engram.kernels._loops import status
 from engram.kernels._multiplicative import multiplicative, multiplicative_reference
 from engram.kernels._reference import (
     State,

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from engram.errors import DTypeError, OptionError
+from engram.kernels._products import column_sums
 
 ACTIVATIONS = ("identity", "tanh", "relu", "sigmoid", "modrelu")
 PLAIN = tuple(name for name in ACTIVATIONS if name != "modrelu")
@@ -85,7 +86,7 @@ def _given(bias: Tensor | None) -> Tensor:
 def modrelu_bias_grad(dz: Tensor, h: Tensor) -> Tensor:
     """dL/db summed over all rows. The radial part of dL/dz equals that of dL/dh, so dz is enough."""
     radial = (h.sgn().conj_physical() * dz).real if h.is_complex() else h.sgn() * dz
-    return radial.reshape(-1, h.shape[-1]).sum(0)
+    return column_sums(radial.contiguous())
 
 
 def check_activation_dtype(name: str, dtype: torch.dtype) -> None:

@@ -18,11 +18,12 @@ from torch import Tensor
 
 from engram.errors import OptionError, check_choice
 from engram.kernels._activations import ACTIVATIONS, check_activation_dtype
-from engram.kernels._choice import loops, plain
+from engram.kernels._choice import plain
 from engram.kernels._chunks import backward_in_chunks
+from engram.kernels._loops import loops
+from engram.kernels._products import affine_
 from engram.kernels._reference import additive_reference, without_autocast
 from engram.kernels._steps import check_sizes
-from engram.kernels._workspace import affine_
 
 
 def additive(

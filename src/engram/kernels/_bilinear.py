@@ -19,9 +19,10 @@ from engram.kernels._activations import PLAIN, activate, check_activation_dtype
 from engram.kernels._chunks import cut, previous_states
 from engram.kernels._eager import backward_steps, forward_steps
 from engram.kernels._operator import operator
+from engram.kernels._products import Multiplier, affine_, matmul
 from engram.kernels._reference import scan
 from engram.kernels._steps import previous_rows, split
-from engram.kernels._workspace import affine_, borrow
+from engram.kernels._workspace import borrow
 
 
 def bilinear_reference(
@@ -62,10 +63,10 @@ def _forward(
     reverse: bool,
 ) -> tuple[Tensor, Tensor]:
     states = affine_(input.new_empty(*input.shape[:-1], start.shape[-1]), input, weight_ih, bias)
-    matrix, inputs = tensor.flatten(0, 1), split(input, sizes)
+    times, inputs = Multiplier(tensor.flatten(0, 1)), split(input, sizes)
 
     def merge(t: int, h: Tensor, before: Tensor) -> None:
-        h.addmm_(_pairs(before, inputs[t]), matrix)
+        times(_pairs(before, inputs[t]), h, add=True)
 
     return states, forward_steps(states, start, None, sizes, activation, reverse, merge)
 
@@ -84,11 +85,16 @@ def _backward(
     reverse: bool,
 ) -> tuple[Tensor, ...]:
     hidden, features, _ = tensor.shape
-    matrix, inputs = tensor.flatten(0, 1).conj().resolve_conj(), split(input, sizes)
+    matrix, inputs = tensor.flatten(0, 1).conj_physical(), split(input, sizes)
+    times = Multiplier(matrix.t())
+
+    def to_pairs(rows: Tensor) -> Tensor:
+        """dL/d(h_i x_j) of some rows ``(rows, n, m)``, from their dL/dz."""
+        return times(rows).view(-1, hidden, features)
 
     def pull(t: int, first: int, rows: Tensor, add: Tensor | None, out: Tensor) -> None:
-        x = inputs[t][first : first + len(rows)].conj()
-        torch.sum((rows @ matrix.t()).view(-1, hidden, features) * x[:, None], 2, out=out)
+        x = inputs[t][first : first + len(rows)].conj_physical()
+        torch.sum(to_pairs(rows) * x[:, None], 2, out=out)
         if add is not None:
             out += add
 
@@ -104,15 +110,16 @@ def _backward(
         for chunk in cut(states, sizes, reverse, backwards=True, width=hidden * features):
             for part, previous, _ in previous_states(rows, start, chunk, sources, reverse):
                 where = slice(chunk.begin + part.start, chunk.begin + part.stop)
-                previous = previous.conj()
-                grad_matrix.addmm_(_pairs(previous, input_rows[where].conj()).t(), dz_rows[where])
-                through = (dz_rows[where] @ matrix.t()).view(-1, hidden, features)
-                torch.sum(through * previous[:, :, None], 1, out=grad_input.view(-1, features)[where])
+                previous = previous.conj_physical()
+                pairs = _pairs(previous, input_rows[where].conj_physical())
+                matmul(pairs.t(), dz_rows[where], grad_matrix, add=True)
+                through = to_pairs(dz_rows[where]) * previous[:, :, None]
+                torch.sum(through, 1, out=grad_input.view(-1, features)[where])
         if weight_ih is None:
             grad_ih = states.new_empty(0)
         else:
-            grad_ih = dz_rows.t() @ input_rows.conj()
-            grad_input.view(-1, features).addmm_(dz_rows, weight_ih.conj())
+            grad_ih = matmul(dz_rows.t(), input_rows.conj_physical(), states.new_empty(weight_ih.shape))
+            matmul(dz_rows, weight_ih.conj_physical(), grad_input.view(-1, features), add=True)
     grad_bias = states.new_empty(0) if bias is None else dz_sum
     return grad_input, grad_ih, grad_bias, grad_matrix.view(tensor.shape), grad_start
 

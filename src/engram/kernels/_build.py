@@ -4,15 +4,21 @@ Nothing needs it: without a compiler (or with ``ENGRAM_COMPILE=0``) every layer 
 and :func:`engram.kernels.status` says so. The library lies in the user's cache folder under the hash of everything
 it depends on (source, flags, compiler, processor), and appears there whole or not at all. Its name also carries the
 hash of its content: loading a damaged file would end the process, so one that does not match is compiled anew.
+
+Loading a library runs its code, so a cache is used only if nobody but the user can write to it; in any other case the
+loops are compiled for this process alone. ``ENGRAM_CFLAGS`` replaces the flags that choose the processor, for example
+``-march=x86-64``.
 """
 
 import ctypes
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,10 +26,10 @@ from threading import Lock
 
 import torch
 
-from engram.places import cache_folder
+from engram.places import cache_folder, not_private
 
-# Tried in this order; the first that compiles is kept. Without OpenMP one thread does all the work.
-FLAGS = (("-march=native", "-fopenmp"), ("-mcpu=native", "-fopenmp"), ("-march=native",), ())
+SOURCES = ("additive.c", "pool.h", "product.h")
+PROCESSORS = ("-march=native", "-mcpu=native", "")  # tried in this order; the first that compiles is kept
 REAL = {torch.float32: "-DDOUBLE=0", torch.float64: "-DDOUBLE=1"}
 
 _lock = Lock()
@@ -47,49 +53,57 @@ def reason(dtype: torch.dtype) -> str:
 @cache
 def _library(dtype: torch.dtype) -> ctypes.CDLL | None:
     try:
-        path = _compile(dtype)
-        loaded = ctypes.CDLL(str(path))
+        loaded, reason = _load(dtype)
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         _reasons[dtype] = str(error)
         return None
-    _reasons[dtype] = f"compiled: {path.name}"
+    _reasons[dtype] = reason
     return loaded
 
 
-def _compile(dtype: torch.dtype) -> Path:
+def _load(dtype: torch.dtype) -> tuple[ctypes.CDLL, str]:
+    """The library out of the cache, or compiled now; and where it came from, in words."""
     if os.environ.get("ENGRAM_COMPILE", "1") == "0":
         raise RuntimeError("turned off by ENGRAM_COMPILE=0")
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CC", ""), "cc", "gcc", "clang"))), None)
     if compiler is None:
         raise RuntimeError("no C compiler found (looked for $CC, cc, gcc, clang)")
-    source = files("engram.kernels").joinpath("additive.c").read_text()
+    sources = {name: files("engram.kernels").joinpath(name).read_text() for name in SOURCES}
+    key = (str(sources), REAL[dtype], str(_processors()), _version(compiler), platform.machine(), _processor())
+    name = f"additive-{_hash(chr(10).join(key).encode())}"
     folder = cache_folder() / "kernels"
-    key = "\n".join((source, REAL[dtype], str(FLAGS), _version(compiler), platform.machine(), _processor()))
-    name = f"additive-{_hash(key.encode())}"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if fault := not_private(folder):
+        with tempfile.TemporaryDirectory() as scratch:  # a library stays loaded when its file is gone
+            built = _compile(compiler, sources, dtype, Path(scratch))
+            return ctypes.CDLL(str(built)), f"compiled for this process alone: {fault}"
     for kept in folder.glob(f"{name}-*.so"):
-        if kept.stem == f"{name}-{_hash(kept.read_bytes())}":
-            return kept
-    folder.mkdir(parents=True, exist_ok=True)
+        if not not_private(kept) and kept.stem == f"{name}-{_hash(kept.read_bytes())}":
+            return ctypes.CDLL(str(kept)), f"compiled: {kept.name}"
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        code, built = Path(scratch, "additive.c"), Path(scratch, "additive.so")
-        code.write_text(source)
-        for flags in FLAGS:
-            command = [
-                compiler,
-                "-std=gnu11",
-                "-O3",
-                "-shared",
-                "-fPIC",
-                REAL[dtype],
-                *flags,
-                str(code),
-                "-o",
-                str(built),
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120)
-            if done.returncode == 0:
-                return built.replace(folder / f"{name}-{_hash(built.read_bytes())}.so")
+        built = _compile(compiler, sources, dtype, Path(scratch))
+        built.chmod(0o700)
+        kept = built.replace(folder / f"{name}-{_hash(built.read_bytes())}.so")
+    return ctypes.CDLL(str(kept)), f"compiled: {kept.name}"
+
+
+def _compile(compiler: str, sources: dict[str, str], dtype: torch.dtype, scratch: Path) -> Path:
+    for name, text in sources.items():
+        (scratch / name).write_text(text)
+    code, built = scratch / "additive.c", scratch / "additive.so"
+    for flags in _processors():
+        options = ["-std=gnu11", "-O3", "-shared", "-fPIC", "-pthread", REAL[dtype], *shlex.split(flags)]
+        command = [compiler, *options, str(code), "-o", str(built)]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120)
+        if done.returncode == 0:
+            return built
     raise RuntimeError(f"{compiler} could not compile additive.c: {done.stderr.strip()[:500]}")
+
+
+def _processors() -> tuple[str, ...]:
+    own = os.environ.get("ENGRAM_CFLAGS")
+    return PROCESSORS if own is None else (own,)
 
 
 def _hash(content: bytes) -> str:

@@ -1,15 +1,10 @@
-"""Which loop runs: the compiled one where it can, else the torch operations; the plain reference on request."""
+"""Which kernel is asked for: the compiled one where it can run, unless another is chosen."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
-
-import torch
-from torch import Tensor
 
 from engram.errors import check_choice
-from engram.kernels import _build, _compiled, _eager
 from engram.maps import transformed
 
 KERNELS = ("auto", "compiled", "eager", "reference")
@@ -44,22 +39,3 @@ def chosen() -> str:
 def plain() -> bool:
     """Whether the plain loop must run: on request, and where only torch operations are seen into."""
     return _chosen == "reference" or transformed()
-
-
-def loops(states: Tensor) -> ModuleType:
-    """The module whose ``forward_loop`` and ``backward_loop`` serve this tensor."""
-    if _chosen == "eager" or states.device.type != "cpu" or _build.library(states.dtype) is None:
-        return _eager
-    return _compiled
-
-
-def status() -> dict[str, str]:
-    """What would run, and why, for each dtype on the CPU.
-
-    >>> sorted(status())
-    ['float32', 'float64', 'kernel']
-    """
-    return {
-        "kernel": _chosen,
-        **{str(d).removeprefix("torch."): _build.reason(d) for d in (torch.float32, torch.float64)},
-    }

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from engram.kernels._products import matmul
 from engram.kernels._steps import previous_rows, step_sizes
 from engram.kernels._workspace import borrow
 
@@ -72,11 +73,11 @@ def backward_in_chunks(
             if mod_bias is not None:
                 grad_mod += chunk_mod
             if needs_input:
-                torch.mm(dz, weight_ih.conj(), out=grad_input[begin:end])
+                matmul(dz, weight_ih.conj_physical(), grad_input[begin:end])
             if needs_weights:
-                grad_ih.addmm_(dz.t(), input_rows[begin:end].conj())
+                matmul(dz.t(), input_rows[begin:end].conj_physical(), grad_ih, add=True)
                 for part, previous, _ in previous_states(rows, start, chunk, sources, reverse):
-                    grad_hh.addmm_(dz[part].t(), previous.conj())
+                    matmul(dz[part].t(), previous.conj_physical(), grad_hh, add=True)
     return grad_input.view(input.shape) if needs_input else grad_input, grad_ih, grad_bias, grad_hh, carried, grad_mod
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from engram.kernels._activations import activate_, modrelu_bias_grad, pull_back
+from engram.kernels._products import Multiplier, column_sums
 from engram.kernels._steps import order, split, step_sizes
 
 Merge = Callable[[int, Tensor, Tensor], object]
@@ -89,7 +90,7 @@ def backward_steps(
         after, later, carried = t, target, n
     enter(after, 0, later, None, grad_start[:carried])
     grad_mod = modrelu_bias_grad(dz, states) if activation == "modrelu" else dz.new_zeros(0).real
-    return grad_start, dz.reshape(-1, dz.shape[-1]).sum(0), grad_mod
+    return grad_start, column_sums(dz), grad_mod
 
 
 def forward_loop(
@@ -104,17 +105,17 @@ def forward_loop(
     given: int | None = None,
 ) -> Tensor:
     """Turn ``states``, which holds the drive, into the states, and ``gate`` into W h_{t-1}; returns the last state."""
-    weight_t = weight.t()
+    times = Multiplier(weight.t())
     if gate is None:
         return forward_steps(
-            states, start, mod_bias, sizes, activation, reverse, lambda _, h, before: h.addmm_(before, weight_t)
+            states, start, mod_bias, sizes, activation, reverse, lambda _, h, before: times(before, h, add=True)
         )
     gates = split(gate, sizes)
     begun = len(start) if given is None else given
 
     def merge(t: int, h: Tensor, before: Tensor) -> None:
         nonlocal begun
-        product = torch.mm(before, weight_t)
+        product = times(before)
         if len(h) > begun:
             product[begun:] = start[begun : len(h)]
             begun = len(h)
@@ -141,21 +142,20 @@ def backward_loop(
 
     What goes to the state before is W^* (gate_t^* dL/dz_t).
     """
-    weight = weight.conj().resolve_conj()
+    times = Multiplier(weight.conj_physical())
     gates = None if gate is None else split(gate, sizes)
 
     def pull(t: int, first: int, rows: Tensor, add: Tensor | None, out: Tensor) -> None:
         if gates is not None:
-            rows = rows * gates[t][first : first + len(rows)].conj()
-        if add is None:
-            torch.mm(rows, weight, out=out)
-        else:
-            torch.addmm(add, rows, weight, out=out)
+            rows = rows * gates[t][first : first + len(rows)].conj_physical()
+        if add is not None:
+            out.copy_(add)
+        times(rows, out, add=add is not None)
 
     def enter(t: int, first: int, rows: Tensor, add: Tensor | None, out: Tensor) -> None:
         pull(t, first, rows, add, out)
         if given is not None and gates is not None:
             skip = max(given - first, 0)
-            torch.mul(rows[skip:], gates[t][first + skip : first + len(rows)].conj(), out=out[skip:])
+            torch.mul(rows[skip:], gates[t][first + skip : first + len(rows)].conj_physical(), out=out[skip:])
 
     return backward_steps(grad_states, grad_final, states, mod_bias, sizes, activation, reverse, dz, pull, enter)

@@ -19,9 +19,10 @@ from engram.kernels._activations import PLAIN, activate, check_activation_dtype
 from engram.kernels._chunks import cut, previous_states
 from engram.kernels._eager import backward_steps, forward_steps
 from engram.kernels._operator import operator
+from engram.kernels._products import Multiplier, affine_, matmul
 from engram.kernels._reference import scan
 from engram.kernels._steps import previous_rows, split
-from engram.kernels._workspace import affine_, borrow
+from engram.kernels._workspace import borrow
 
 
 def factored_reference(
@@ -71,15 +72,15 @@ def _forward(
 ) -> tuple[Tensor, Tensor]:
     hidden, rank = factor_h.shape
     states = affine_(input.new_empty(*input.shape[:-1], hidden), input, weight_ih, bias)
-    both_t, out_t = _both(weight_hh, factor_h).t(), factor_out.t()
+    times_both, times_out = Multiplier(_both(weight_hh, factor_h).t()), Multiplier(factor_out.t())
     with borrow((*input.shape[:-1], rank), like=states) as gate:
         gates = split(affine_(gate, input, factor_x.t(), None), sizes)
 
         def merge(t: int, h: Tensor, before: Tensor) -> None:
-            product = before @ both_t
+            both = times_both(before)
             if weight_hh is not None:
-                h += product[:, :hidden]
-            h.addmm_(product[:, -rank:].mul_(gates[t]), out_t)
+                h += both[:, :hidden]
+            times_out(both[:, -rank:].mul_(gates[t]), h, add=True)
 
         return states, forward_steps(states, start, None, sizes, activation, reverse, merge)
 
@@ -101,7 +102,8 @@ def _backward(
     reverse: bool,
 ) -> tuple[Tensor, ...]:
     hidden, rank = factor_h.shape
-    both, out = _both(weight_hh, factor_h).conj().resolve_conj(), factor_out.conj().resolve_conj()
+    times_both = Multiplier(_both(weight_hh, factor_h).conj_physical())
+    times_out = Multiplier(factor_out.conj_physical())
 
     def zeros(weight: Tensor | None) -> Tensor:
         return states.new_zeros(0 if weight is None else weight.shape)
@@ -115,12 +117,11 @@ def _backward(
         gates = split(affine_(gate, input, factor_x.t(), None), sizes)
 
         def pull(t: int, first: int, rows: Tensor, add: Tensor | None, out_rows: Tensor) -> None:
-            through = (rows @ out) * gates[t][first : first + len(rows)].conj()
+            through = times_out(rows) * gates[t][first : first + len(rows)].conj_physical()
             through = through if weight_hh is None else torch.cat([rows, through], 1)
-            if add is None:
-                torch.mm(through, both, out=out_rows)
-            else:
-                torch.addmm(add, through, both, out=out_rows)
+            if add is not None:
+                out_rows.copy_(add)
+            times_both(through, out_rows, add=add is not None)
 
         grad_start, dz_sum, _ = backward_steps(
             grad_states, grad_final, states, None, sizes, activation, reverse, dz, pull
@@ -129,18 +130,18 @@ def _backward(
         for chunk in cut(states, sizes, reverse, backwards=True, width=max(hidden, rank)):
             for part, previous, _ in previous_states(rows, start, chunk, sources, reverse):
                 where = slice(chunk.begin + part.start, chunk.begin + part.stop)
-                d, g, p, x = dz_rows[where], gate_rows[where], previous @ factor_h, inputs[where].conj()
-                through = d @ out
-                dg = through * p.conj()
-                grad_x.addmm_(x.t(), dg)
-                torch.mm(dg, factor_x.t().conj(), out=grad_rows[where])
-                grad_out.addmm_(d.t(), (g * p).conj())
-                grad_h.addmm_(previous.conj().t(), through * g.conj())
+                d, g, p, x = dz_rows[where], gate_rows[where], matmul(previous, factor_h), inputs[where].conj_physical()
+                through = times_out(d)
+                dg = through * p.conj_physical()
+                matmul(x.t(), dg, grad_x, add=True)
+                matmul(dg, factor_x.t().conj_physical(), grad_rows[where])
+                matmul(d.t(), (g * p).conj_physical(), grad_out, add=True)
+                matmul(previous.conj_physical().t(), through * g.conj_physical(), grad_h, add=True)
                 if weight_hh is not None:
-                    grad_hh.addmm_(d.t(), previous.conj())
+                    matmul(d.t(), previous.conj_physical(), grad_hh, add=True)
                 if weight_ih is not None:
-                    grad_ih.addmm_(d.t(), x)
-                    grad_rows[where].addmm_(d, weight_ih.conj())
+                    matmul(d.t(), x, grad_ih, add=True)
+                    matmul(d, weight_ih.conj_physical(), grad_rows[where], add=True)
     grad_bias = zeros(None) if bias is None else dz_sum
     return grad_input, grad_x, grad_ih, grad_bias, grad_hh, grad_h, grad_out, grad_start
 

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from engram.kernels._additive import by_reference, check_activation, empty_gradients, fill, states_shape
-from engram.kernels._choice import loops, plain
+from engram.kernels._choice import plain
 from engram.kernels._chunks import backward_in_chunks
+from engram.kernels._loops import loops
 from engram.kernels._reference import additive_reference
 from engram.kernels._workspace import borrow
 

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from engram.kernels import _eager
 from engram.kernels._additive import additive
-from engram.kernels._choice import loops, plain
+from engram.kernels._choice import plain
 from engram.kernels._last import additive_last
+from engram.kernels._loops import loops
 
 BLOCK = 32
 """Steps a block. Long blocks raise W_hh to a high power; short ones leave a long loop over blocks."""

@@ -16,12 +16,13 @@ from torch import Tensor
 
 from engram.errors import check_choice
 from engram.kernels._activations import PLAIN, activate, check_activation_dtype
-from engram.kernels._choice import loops
 from engram.kernels._chunks import cut, previous_states
+from engram.kernels._loops import loops
 from engram.kernels._operator import operator
+from engram.kernels._products import affine_, column_sums, matmul
 from engram.kernels._reference import scan
 from engram.kernels._steps import previous_rows
-from engram.kernels._workspace import affine_, borrow
+from engram.kernels._workspace import borrow
 
 
 def multiplicative_reference(
@@ -124,21 +125,21 @@ def _backward(
                 chunk.entering if product else None,
             )
             carried[: chunk.alive] = entered
-            through = gate.conj() * dz if gate.is_complex() else gate.mul_(dz)
+            through = gate.conj_physical() * dz if gate.is_complex() else gate.mul_(dz)
             for part, previous, fresh in previous_states(rows, start, chunk, sources, reverse):
                 to_weight = through[part]
                 if product and fresh is not None:  # these rows were given p itself: no weight had a part in it
                     to_weight = to_weight.masked_fill(fresh, 0)
-                grad_hh.addmm_(to_weight.t(), previous.conj())
-            torch.mul(dz, products.view(-1, hidden)[where].conj(), out=dg)
-            seen = inputs[where].conj()
-            grad_gate.addmm_(dg.t(), seen)
-            torch.mm(dg, weight_gate.conj(), out=grad_input[where])
+                matmul(to_weight.t(), previous.conj_physical(), grad_hh, add=True)
+            torch.mul(dz, products.view(-1, hidden)[where].conj_physical(), out=dg)
+            seen = inputs[where].conj_physical()
+            matmul(dg.t(), seen, grad_gate, add=True)
+            matmul(dg, weight_gate.conj_physical(), grad_input[where])
             if bias_gate is not None:
-                grad_gate_bias += dg.sum(0)
+                grad_gate_bias += column_sums(dg)
             if weight_ih is not None:
-                grad_ih.addmm_(dz.t(), seen)
-                grad_input[where].addmm_(dz, weight_ih.conj())
+                matmul(dz.t(), seen, grad_ih, add=True)
+                matmul(dz, weight_ih.conj_physical(), grad_input[where], add=True)
             if bias is not None:
                 grad_bias += chunk_bias
     weights = grad_gate, grad_gate_bias, grad_ih, grad_bias, grad_hh

@@ -53,15 +53,3 @@ def free_workspaces() -> int:
         held = sum(buffer.nbytes for shelf in _free.values() for buffer in shelf)
         _free.clear()
     return held
-
-
-def affine_(out: Tensor, input: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """Write W x + b of every row ``(..., D)`` to ``out`` ``(..., H)``, contiguous; zero for what is None."""
-    flat, rows = out.view(-1, out.shape[-1]), input.reshape(-1, input.shape[-1])
-    if weight is None:
-        flat.copy_(torch.zeros_like(flat[0]) if bias is None else bias)
-    elif bias is None:
-        torch.mm(rows, weight.t(), out=flat)
-    else:
-        torch.addmm(bias, rows, weight.t(), out=flat)
-    return out

@@ -1,7 +1,7 @@
 /* The recurrence h_t = act(drive_t + gate_t (W h_{t-1})) and its gradient, for one real type. Without a gate it is the
  * additive one. Rows of `start` from number `given` on hold W h_0 in place of h_0.
  *
- * Compiled at first use by engram/kernels/_build.py, once with REAL=float and once with REAL=double; plain C
+ * Compiled at first use by engram/kernels/_build.py, once with DOUBLE=0 and once with DOUBLE=1; plain C
  * with the vector extensions of gcc and clang, no header of torch or Python, called through ctypes.
  *
  * Why it is fast. W does not change over the T steps, so it is packed once into panels of NR columns and stays
@@ -12,41 +12,11 @@
  * holding W h_{t-1}. Step t owns the rows
  * offset[t] .. offset[t]+size[t]; sizes never grow with t (a PackedSequence), and are all `batch` if dense.
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#if defined(__AVX512F__)
-#define VBYTES 64
-#define MR 12
-#elif defined(__AVX__)
-#define VBYTES 32
-#define MR 6
-#else
-#define VBYTES 16
-#define MR 6
-#endif
-
-#if DOUBLE
-#define REAL double
-#define WORD int64_t
-#else
-#define REAL float
-#define WORD int32_t
-#endif
-#define VL ((int)(VBYTES / sizeof(REAL)))
-#define NR (2 * VL)
-#define INLINE static inline __attribute__((always_inline))
-
-typedef REAL vec __attribute__((vector_size(VBYTES)));
-typedef WORD mask __attribute__((vector_size(VBYTES)));
-typedef REAL loose __attribute__((vector_size(VBYTES), aligned(sizeof(REAL)), may_alias));
+#include "pool.h"
+#include "product.h"
 
 enum { IDENTITY, TANH, RELU, SIGMOID, MODRELU };
 
-INLINE vec load(const REAL *p) { return (vec)*(const loose *)p; }
-INLINE void store(REAL *p, vec v) { *(loose *)p = (loose)v; }
-INLINE vec all(REAL x) { return x - (vec){0}; }
 INLINE vec pick(mask m, vec yes, vec no) { return (vec)((m & (mask)yes) | (~m & (mask)no)); }
 
 /* exp(x) - 1 without cancellation: x = k log 2 + r, then 2^k (exp(r) - 1) + (2^k - 1). */
@@ -111,67 +81,6 @@ INLINE vec pull_back(int act, vec g, vec h) {
   }
 }
 
-/* sum[i][0..1] = rows[i] . panel, for m rows; m is a constant wherever this is inlined. */
-INLINE void dot_panel(const int m, int64_t depth, const REAL *rows, int64_t stride, const REAL *panel,
-                      vec sum[MR][2]) {
-#pragma GCC unroll 16
-  for (int i = 0; i < m; i++) sum[i][0] = sum[i][1] = (vec){0};
-  for (int64_t k = 0; k < depth; k++) {
-    vec left = *(const vec *)(panel + k * NR), right = *(const vec *)(panel + k * NR + VL);
-#pragma GCC unroll 16
-    for (int i = 0; i < m; i++) {
-      vec x = all(rows[i * stride + k]);
-      sum[i][0] += x * left;
-      sum[i][1] += x * right;
-    }
-  }
-}
-
-/* One product of m rows with one panel, kept out of line so that the compiler gives it all its registers. */
-#define PRODUCT(M)                                                                                              \
-  static __attribute__((noinline)) void product_##M(int64_t depth, const REAL *rows, int64_t stride,            \
-                                                    const REAL *panel, REAL *out) {                             \
-    vec sum[MR][2];                                                                                             \
-    dot_panel(M, depth, rows, stride, panel, sum);                                                              \
-    for (int i = 0; i < M; i++) store(out + i * stride, sum[i][0]), store(out + i * stride + VL, sum[i][1]);    \
-  }
-PRODUCT(1) PRODUCT(2) PRODUCT(3) PRODUCT(4) PRODUCT(5) PRODUCT(6)
-#if MR == 12
-PRODUCT(7) PRODUCT(8) PRODUCT(9) PRODUCT(10) PRODUCT(11) PRODUCT(12)
-#endif
-
-typedef void product(int64_t, const REAL *, int64_t, const REAL *, REAL *);
-static product *const PRODUCTS[MR + 1] = {0, product_1, product_2, product_3, product_4, product_5, product_6,
-#if MR == 12
-                                          product_7, product_8, product_9, product_10, product_11, product_12
-#endif
-};
-
-static int64_t padded(int64_t n) { return (n + NR - 1) / NR * NR; }
-
-static REAL *reserve(int64_t count) { /* zeroed, aligned to a vector */
-  size_t bytes = (size_t)(count * (int64_t)sizeof(REAL) + 63) / 64 * 64;
-  REAL *p = aligned_alloc(64, bytes);
-  if (p) memset(p, 0, bytes);
-  return p;
-}
-
-/* out = rows . M, with M (depth x width) packed as panels. */
-static void multiply(int m, int64_t depth, int64_t width, const REAL *rows, const REAL *panels, REAL *out) {
-  for (int64_t c = 0; c < width; c += NR) PRODUCTS[m](depth, rows, width, panels + c * depth, out + c);
-}
-
-/* M[k][c] = W[c][k] (transposed) or W[k][c], in panels of NR columns, zero beyond n. */
-static REAL *pack(const REAL *w, int64_t n, int transposed) {
-  int64_t width = padded(n);
-  REAL *panels = reserve(n * width);
-  if (!panels) return NULL;
-  for (int64_t c = 0; c < n; c++)
-    for (int64_t k = 0; k < n; k++)
-      panels[c / NR * NR * n + k * NR + c % NR] = transposed ? w[c * n + k] : w[k * n + c];
-  return panels;
-}
-
 /* Everything one call needs; a block of rows first .. first+rows is run by one thread from end to end. */
 typedef struct {
   int64_t steps, batch, hidden, width;
@@ -183,7 +92,8 @@ typedef struct {
   REAL *gate;
   REAL *states, *final;
   const REAL *grad_states, *grad_final; /* either may be NULL */
-  REAL *dz, *grad_start, *grad_bias, *grad_mod;
+  REAL *dz, *grad_start;
+  int64_t blocks;
 } call;
 
 static int alive(const call *c, int64_t t, int64_t first, int rows) {
@@ -206,8 +116,10 @@ static void scale_and_keep(REAL *restrict values, REAL *restrict factors, int64_
 
 static int forward_block(const call *c, int64_t first, int rows) {
   const int64_t H = c->hidden, P = c->width;
-  REAL *memory = reserve((2 * rows + 1) * P + NR);
+  int64_t needed = (2 * rows + 1) * P + NR;
+  REAL *memory = reserve(needed);
   if (!memory) return 1;
+  memset(memory, 0, (size_t)needed * sizeof(REAL));
   REAL *now = memory, *next = memory + rows * P, *mod = memory + 2 * rows * P;
   int begun = 0; /* rows that have taken their first step */
   for (int i = 0; i < rows; i++) memcpy(now + i * P, c->start + (first + i) * H, H * sizeof(REAL));
@@ -257,9 +169,10 @@ static int forward_block(const call *c, int64_t first, int rows) {
 
 static int backward_block(const call *c, int64_t first, int rows) {
   const int64_t H = c->hidden, P = c->width;
-  REAL *memory = reserve((2 * rows + 2) * P);
+  REAL *memory = reserve(2 * rows * P);
   if (!memory) return 1;
-  REAL *dz = memory, *dh = memory + rows * P, *bias = memory + 2 * rows * P, *mod = bias + P;
+  memset(memory, 0, (size_t)(2 * rows * P) * sizeof(REAL));
+  REAL *dz = memory, *dh = memory + rows * P;
   int begun = 0; /* rows whose gradient has set out */
   for (int64_t s = 0; s < c->steps; s++) {
     int64_t t = c->reverse ? s : c->steps - 1 - s;
@@ -279,8 +192,7 @@ static int backward_block(const call *c, int64_t first, int rows) {
     vec v = load(d + j), state = load(h + j);                                                                   \
     if (g) v += load(g + j);                                                                                    \
     v = pull_back(ACT, v, state);                                                                               \
-    store(keep + j, v), store(out + j, v), store(bias + j, load(bias + j) + v);                                 \
-    if (ACT == MODRELU) store(mod + j, load(mod + j) + pick(state < (vec){0}, -v, v));                          \
+    store(keep + j, v), store(out + j, v);                                                                      \
   }
       switch (c->act) {
       case TANH: BACKWARD(TANH) break;
@@ -297,8 +209,6 @@ static int backward_block(const call *c, int64_t first, int rows) {
         vec v = pull_back(c->act, load(d + j) + load(grad), load(state));
         store(grad, v);
         memcpy(out + j, grad, (H - j) * sizeof(REAL)), memcpy(keep + j, grad, (H - j) * sizeof(REAL));
-        store(bias + j, load(bias + j) + v);
-        store(mod + j, load(mod + j) + pick(load(state) < (vec){0}, -v, v));
       }
       if (c->gate) scale(keep, c->gate + row + i * H, H); /* what goes on to W is gate dz */
     }
@@ -308,35 +218,40 @@ static int backward_block(const call *c, int64_t first, int rows) {
     if (first + i >= c->given) memcpy(dh + i * P, dz + i * P, H * sizeof(REAL));
   if (c->steps)
     for (int i = 0; i < rows; i++) memcpy(c->grad_start + (first + i) * H, dh + i * P, H * sizeof(REAL));
-#pragma omp critical
-  for (int64_t j = 0; j < H; j++) c->grad_bias[j] += bias[j], c->grad_mod[j] += mod[j];
   free(memory);
   return 0;
 }
 
-/* Cut the batch into even blocks of at most MR rows, at least one for each thread. */
-static int run(const call *c, int threads, int (*block)(const call *, int64_t, int)) {
-  int64_t blocks = (c->batch + MR - 1) / MR;
-  if (threads > 1) blocks = (blocks + threads - 1) / threads * threads;
-  if (blocks > c->batch) blocks = c->batch;
-  int failed = 0;
-#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(| : failed) if (threads > 1)
-  for (int64_t b = 0; b < blocks; b++) {
-    int64_t first = c->batch * b / blocks, last = c->batch * (b + 1) / blocks;
-    failed |= block(c, first, (int)(last - first));
-  }
-  return failed;
+static int forward_rows(const void *context, int64_t b) {
+  const call *c = context;
+  int64_t first = c->batch * b / c->blocks, last = c->batch * (b + 1) / c->blocks;
+  return forward_block(c, first, (int)(last - first));
+}
+
+static int backward_rows(const void *context, int64_t b) {
+  const call *c = context;
+  int64_t first = c->batch * b / c->blocks, last = c->batch * (b + 1) / c->blocks;
+  return backward_block(c, first, (int)(last - first));
+}
+
+/* Cut the batch into even blocks of at most MR rows, at least one for each thread. Rows never meet, so how they are
+ * cut changes nothing. */
+static int run(call *c, int threads, work_function *work) {
+  if (c->steps * c->batch * c->hidden * c->hidden < SMALL) threads = 1;
+  c->blocks = (c->batch + MR - 1) / MR;
+  if (threads > 1) c->blocks = least((c->blocks + threads - 1) / threads * threads, c->batch);
+  return share(c->blocks, threads, work, c);
 }
 
 int additive_forward(int64_t steps, int64_t batch, int64_t hidden, const int64_t *sizes, const int64_t *offsets,
                      int64_t given, int act, int reverse, int threads, const REAL *weight, const REAL *start,
                      const REAL *mod, REAL *gate, REAL *states, REAL *final) {
-  REAL *panels = pack(weight, hidden, 1);
+  REAL *panels = pack((matrix){weight, 1, hidden}, hidden, hidden); /* W transposed: rows of states times it */
   if (!panels) return 1;
   call c = {.steps = steps, .batch = batch, .hidden = hidden, .width = padded(hidden), .sizes = sizes,
             .offsets = offsets, .act = act, .reverse = reverse, .given = given, .panels = panels, .start = start,
             .mod = mod, .gate = gate, .states = states, .final = final};
-  int failed = run(&c, threads, forward_block);
+  int failed = run(&c, threads, forward_rows);
   free(panels);
   return failed;
 }
@@ -345,13 +260,16 @@ int additive_backward(int64_t steps, int64_t batch, int64_t hidden, const int64_
                       int64_t given, int act, int reverse, int threads, const REAL *weight, const REAL *states,
                       const REAL *grad_states, const REAL *grad_final, const REAL *gate, REAL *dz,
                       REAL *grad_start, REAL *grad_bias, REAL *grad_mod) {
-  REAL *panels = pack(weight, hidden, 0);
+  REAL *panels = pack((matrix){weight, hidden, 1}, hidden, hidden);
   if (!panels) return 1;
   call c = {.steps = steps, .batch = batch, .hidden = hidden, .width = padded(hidden), .sizes = sizes,
             .offsets = offsets, .act = act, .reverse = reverse, .given = given, .panels = panels, .gate = (REAL *)gate,
-            .states = (REAL *)states, .grad_states = grad_states, .grad_final = grad_final, .dz = dz, .grad_start = grad_start,
-            .grad_bias = grad_bias, .grad_mod = grad_mod};
-  int failed = run(&c, threads, backward_block);
+            .states = (REAL *)states, .grad_states = grad_states, .grad_final = grad_final, .dz = dz,
+            .grad_start = grad_start};
+  int failed = run(&c, threads, backward_rows);
   free(panels);
+  int64_t rows = !steps ? 0 : sizes ? offsets[steps - 1] + sizes[steps - 1] : steps * batch;
+  failed |= column_sums(rows, hidden, threads, dz, NULL, grad_bias);
+  if (act == MODRELU) failed |= column_sums(rows, hidden, threads, dz, states, grad_mod);
   return failed;
 }
