@@ -9,11 +9,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # One torch thread a worker: JOBS workers already fill the cores.
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(CURDIR)/$(BIN)/python -m pytest -n $(JOBS)
 
-.PHONY: help demo test test-all bench lint wheel lock clean
+.PHONY: help demo test test-all test-processors bench lint wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # pip runs without build isolation: the pinned hatchling of .venv builds, and a changed
 # pyproject.toml with the same dependencies needs no network either.
@@ -30,8 +30,19 @@ demo: $(STAMP) ## train two networks on the copying problem and see which one re
 test: $(STAMP) ## the fast tier of tests, under 8 minutes on two cores
 	$(PYTEST) -m "not slow"
 
-test-all: $(STAMP) ## every test
+test-all: $(STAMP) ## every test, and the numeric ones as other processors run them
 	$(PYTEST)
+	$(MAKE) test-processors
+
+# torch without vector instructions and with AVX2; our loops compiled for any x86-64, and in the blocks of AVX-512.
+NUMERIC := tests/kernels tests/maps tests/nn tests/probe
+test-processors: $(STAMP) ## the numeric tests of the fast tier as other processors run them
+	@failed=; for variant in ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 \
+	  ENGRAM_CFLAGS=-march=x86-64 "ENGRAM_CFLAGS=-march=native -DVBYTES=64 -DMR=12"; do \
+	  echo "== $$variant"; \
+	  env CI=true "$$variant" $(PYTEST) -m "not slow" $(NUMERIC) || failed="$$failed [$$variant]"; \
+	done; \
+	test -z "$$failed" || { echo "FAILED:$$failed" >&2; exit 1; }
 
 bench: $(STAMP) ## time the layers against torch.nn, peers and the arithmetic floor
 	$(BIN)/engram bench layers

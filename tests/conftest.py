@@ -1,10 +1,19 @@
-"""What every test stands on: one thread, a fixed seed, a patient hypothesis."""
+"""What every test stands on: one thread, a fixed seed, a patient hypothesis, data sets that are always there."""
 
 import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
+
+from engram.tasks._data import find
+from engram.tasks._data_files import FILES
+
+sys.path.insert(0, str(Path(__file__).parent))
+import stand_ins
 
 torch.set_num_threads(1)  # xdist already fills the cores
 
@@ -16,3 +25,27 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def data_sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """From here on every data set is its stand-in; gives the line that a program a test starts must begin with."""
+    folder = tmp_path_factory.mktemp("data")
+    stand_ins.write(folder)
+    stand_ins.use(folder)
+    yield stand_ins.PROGRAM
+    stand_ins.put_away()
+
+
+@pytest.fixture
+def real_data(data_sets: str) -> Iterator[None]:
+    """For one test the published files; it is skipped where they are not all on this machine."""
+    made = os.environ["ENGRAM_DATA"]
+    stand_ins.put_away()
+    try:
+        missing = [folder for folder, files in FILES.items() if not all(find(f"{folder}/{file}") for file in files)]
+        if missing:
+            pytest.skip(f"the published files of {', '.join(missing)} are not on this machine")
+        yield
+    finally:
+        stand_ins.use(made)

@@ -8,10 +8,11 @@ import torch
 from engram.errors import OptionError
 from engram.nn import MODELS, NETWORKS
 from engram.tasks import TASKS, Task, make_task
-from engram.tasks._data import find
 from engram.train import Settings, make_fabric
 from engram.train._loop import Loop
 from engram.train._network import make_network
+
+pytestmark = pytest.mark.usefixtures("data_sets")
 
 SMALL = {
     "copy": {"delay": 3, "length": 2},
@@ -33,14 +34,6 @@ SMALL = {
     "pautomac": {},
 }
 """Options that make a step quick. A new task needs a line here."""
-FILES = {
-    "smnist": "mnist/train-images-idx3-ubyte",
-    "psmnist": "mnist/train-images-idx3-ubyte",
-    "mnist-patches": "mnist/train-images-idx3-ubyte",
-    "ptb": "ptb/ptb.char.train.txt",
-    "shakespeare": "tinyshakespeare/input.txt",
-    "pautomac": "pautomac/1.pautomac.train",
-}
 PRODUCTS = ("rac", "birnn", "cpbirnn")
 ASLEEP = {("eurnn", task) for task, kind in TASKS.items() if kind.answer == "last"}
 """The start of the source, input weights within 0.01 and a modReLU bias of -0.01, leaves the last state at zero."""
@@ -51,15 +44,13 @@ ASLEEP |= {("mirnn", "smnist")}
 
 
 def small(name: str) -> Task:
-    if name in FILES and find(FILES[name]) is None:
-        pytest.skip(f"{FILES[name]} is not on this machine")
     return make_task(name, **SMALL[name])
 
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("model", MODELS)
 def test_one_step(model: str, task: str) -> None:
-    samples = 8 if task in FILES and task != "ptb" else 0  # of a text: all of it
+    samples = 8 if TASKS[task].is_data_set and task != "ptb" else 0  # of a text: all of it
     settings = Settings(small(task), model, hidden=8, batch=2, samples=samples)
     loop = Loop(settings, make_fabric(settings))
     before = {name: value.detach().clone() for name, value in loop.network.named_parameters()}
@@ -82,7 +73,7 @@ def test_one_step(model: str, task: str) -> None:
 @pytest.mark.parametrize("model", NETWORKS)
 def test_one_step_of_a_whole_network(model: str, task: str) -> None:
     """Networks with a read-out of their own answer once; what asks at every step is refused."""
-    samples = 8 if task in FILES and task != "ptb" else 0
+    samples = 8 if TASKS[task].is_data_set and task != "ptb" else 0
     settings = Settings(small(task), model, hidden=3, batch=2, samples=samples, option=("rescale=True",))
     if settings.task.answer == "every":
         with pytest.raises(OptionError, match="answers once"):
@@ -101,4 +92,3 @@ def test_one_step_of_a_whole_network(model: str, task: str) -> None:
 
 def test_every_task_is_in_the_table() -> None:
     assert list(SMALL) == list(TASKS)
-    assert set(FILES) == {name for name, task in TASKS.items() if task.is_data_set}

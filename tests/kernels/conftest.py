@@ -80,16 +80,33 @@ def _outcome(
     return {**{name: output.detach() for name, output in outputs.items()}, **gradients}
 
 
-def _assert_same(found: Outcome, truth: Outcome, tolerance: float) -> None:
-    """Every entry within ``tolerance`` of the largest one of its array (or of 1)."""
+def _nudged(problem: Problem, truth: Outcome, eps: float) -> dict[str, float]:
+    """How far the truth moves if every given number changes by a factor of 1 + eps or 1 - eps: the largest of 3 draws.
+
+    Sums that cancel, and a matrix that grows, move by more than eps.
+    """
+    generator, moved = torch.Generator().manual_seed(2), dict.fromkeys(truth, 0.0)
+    for _ in range(3):
+        given = dict(problem)
+        for name in LEAVES:
+            if given[name] is not None:
+                signs = torch.randint(2, given[name].shape, generator=generator) * 2 - 1
+                given[name] = given[name] * (1 + eps * signs)
+        for name, value in _outcome(given, "reference").items():
+            moved[name] = max(moved[name], float((value - truth[name]).abs().max()))
+    return moved
+
+
+def _assert_same(found: Outcome, truth: Outcome, tolerance: float, more: dict[str, float] | None = None) -> None:
+    """Every entry within ``tolerance`` of the largest one of its array (or of 1), and ``more`` of that array."""
     assert found.keys() == truth.keys()
     assert len(found) > 2, "no gradient was asked for"
     for name, right in truth.items():
         assert found[name].shape == right.shape, name
         assert found[name].isfinite().all(), name
-        scale = max(1.0, float(right.abs().max()))
-        error = float((found[name].to(right.dtype) - right).abs().max()) / scale
-        assert error <= tolerance, f"{name} is off by {error:.1e}"
+        bound = tolerance * max(1.0, float(right.abs().max())) + (more or {}).get(name, 0.0)
+        error = float((found[name].to(right.dtype) - right).abs().max())
+        assert error <= bound, f"{name} is off by {error:.1e}, allowed are {bound:.1e}"
 
 
 @contextmanager
@@ -116,7 +133,12 @@ def outcome() -> Callable[..., Outcome]:
 
 
 @pytest.fixture(scope="session")
-def assert_same() -> Callable[[Outcome, Outcome, float], None]:
+def nudged() -> Callable[[Problem, Outcome, float], dict[str, float]]:
+    return _nudged
+
+
+@pytest.fixture(scope="session")
+def assert_same() -> Callable[..., None]:
     return _assert_same
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engram.kernels import ACTIVATIONS
@@ -21,7 +21,11 @@ SIZES = {
     "packed": st.booleans(),
     "bias": st.booleans(),
 }
+EPS = torch.finfo(torch.float32).eps
 SMOOTH = ("identity", "tanh", "sigmoid")
+CANCELLING = {"steps": 11, "batch": 16, "features": 4, "hidden": 1, "seed": 2650}
+CANCELLING |= {"reverse": True, "packed": False, "bias": True}
+"""Float32 alone, without any loop of ours, is off by 1.7e-4 here."""
 
 
 @settings(max_examples=200)
@@ -61,24 +65,28 @@ def test_larger_than_the_caches(
 
 @settings(max_examples=100)
 @given(sizes=st.fixed_dictionaries(SIZES), activation=st.sampled_from(SMOOTH), count=st.sampled_from([1, 2, 3]))
+@example(sizes=CANCELLING, activation="identity", count=1)
 def test_float32(
     kernel: str,
     problem: Callable[..., Any],
     outcome: Callable[..., Any],
     assert_same: Callable[..., None],
     threads: Callable[[int], Any],
+    nudged: Callable[..., dict[str, float]],
     sizes: dict[str, Any],
     activation: str,
     count: int,
 ) -> None:
     """Against float64: 2e-5 of the largest entry is 170 roundings of 1.2e-7, for up to 12 steps of sums of 70.
 
+    Where terms cancel (H = 1, identity, W > 1) or errors grow, as many roundings of the given numbers are allowed too.
     Only smooth activations: at a kink, float32 and float64 may rightly fall on different sides.
     """
     case = problem(**sizes, activation=activation, dtype=torch.float32)
     exact = {k: v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in case.items()}
     with threads(count):
-        assert_same(outcome(case, kernel), outcome(exact, "reference"), 2e-5)
+        truth = outcome(exact, "reference")
+        assert_same(outcome(case, kernel), truth, 2e-5, nudged(exact, truth, 170 * EPS))
 
 
 @pytest.mark.parametrize("activation", ["relu", "modrelu"])

@@ -9,15 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram.errors import DTypeError, OptionError
-from engram.tasks import Batch, PermutedMNIST, PixelMNIST, make_task
-from engram.tasks._data import find
-from engram.tasks._images import FOLDERS, ImageTask, labelled
+from engram.tasks import Batch, MNISTPatches, PermutedMNIST, PixelMNIST, make_task
+from engram.tasks._images import ImageTask, labelled
 from engram.tasks._pixels import orders
 
-pytestmark = pytest.mark.skipif(
-    not all(find(f"{folder}/train-images-idx3-ubyte") for folder in FOLDERS.values()),
-    reason="MNIST and Fashion-MNIST are not on this machine",
-)
+pytestmark = pytest.mark.usefixtures("data_sets")
 
 TASKS = [PixelMNIST(), PermutedMNIST(), PixelMNIST("fashion"), PermutedMNIST(valid=5000, permutation=92916)]
 
@@ -33,7 +29,8 @@ def memoryless(batch: Batch, task: ImageTask) -> Tensor:
     return share.log().expand(*batch.targets.shape, 10)
 
 
-def test_mnist_is_what_its_readme_says() -> None:
+@pytest.mark.usefixtures("real_data")
+def test_the_published_images_are_what_their_readme_says() -> None:
     for part, counts in {
         "train": [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949],
         "t10k": [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009],
@@ -46,8 +43,7 @@ def test_mnist_is_what_its_readme_says() -> None:
     assert round(images.mean() / 255, 4) == 0.1307
     assert round(float(np.std(images, dtype=np.float32)) / 255, 4) == 0.3081
 
-
-def test_fashion_is_what_its_readme_says() -> None:
+    assert MNISTPatches().chance == 6742 / 60_000
     assert torch.bincount(labelled("fashion", "train")[1]).tolist() == [6000] * 10
     assert torch.bincount(labelled("fashion", "t10k")[1]).tolist() == [1000] * 10
     assert round(labelled("fashion", "train")[0].numpy().mean() / 255, 4) == 0.2860
@@ -107,7 +103,7 @@ def test_memoryless_predictor_scores_the_baseline(task: ImageTask) -> None:
     assert float(task.loss(logits, batch)) == pytest.approx(task.memoryless_baseline, abs=1e-12)
     assert task.metrics(logits, batch)["accuracy"] == pytest.approx(task.chance, abs=1e-6)
     assert task.memoryless_baseline <= math.log(10) + 1e-12
-    assert 0.1 <= task.chance < 0.12
+    assert task.chance >= 0.1  # the most frequent of ten
 
 
 @pytest.mark.parametrize("task", TASKS, ids=repr)

@@ -10,13 +10,10 @@ from hypothesis import strategies as st
 
 from engram.errors import DTypeError, OptionError
 from engram.tasks import PennTreebank, make_task
-from engram.tasks._data import find, read
+from engram.tasks._data import read
 from engram.tasks._text import Windows, treebank
 
-needs_data = pytest.mark.skipif(
-    not all(find(f"ptb/ptb.char.{split}.txt") for split in ("train", "valid", "test")),
-    reason="the Penn Treebank is not on this machine",
-)
+pytestmark = pytest.mark.usefixtures("data_sets")
 
 
 @given(st.integers(2, 300), st.integers(1, 20), st.integers(1, 40))
@@ -46,8 +43,8 @@ def test_windows_go_on_with_the_next_epoch() -> None:
     assert windows[9].targets.equal(windows[4].targets)
 
 
-@needs_data
-def test_the_corpus_is_what_its_readme_says() -> None:
+@pytest.mark.usefixtures("real_data")
+def test_the_published_corpus_is_what_its_readme_says() -> None:
     sizes = {"train": 5_017_482, "valid": 393_042, "test": 442_423}
     for split, size in sizes.items():
         symbols, alphabet = treebank(split)
@@ -55,9 +52,12 @@ def test_the_corpus_is_what_its_readme_says() -> None:
         assert len(alphabet) == len(set(alphabet)) == PennTreebank.vocabulary == 50
         assert alphabet[0] == ord("\n")
     assert treebank("train")[0].unique().tolist() == list(range(50))
+    task = PennTreebank()
+    assert task.chance == pytest.approx(4.33401, abs=1e-5)  # measured; bits
+    assert task.memoryless_baseline == pytest.approx(3.00411, abs=1e-5)
+    assert task.metric == "bpc"
 
 
-@needs_data
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_the_numbers_spell_the_text(split: str) -> None:
     symbols, alphabet = treebank(split)
@@ -67,7 +67,6 @@ def test_the_numbers_spell_the_text(split: str) -> None:
     assert bytes(alphabet[symbol] for symbol in symbols.tolist()).decode() == expected
 
 
-@needs_data
 def test_protocol_of_the_papers() -> None:
     task = PennTreebank()
     assert (task.steps, task.input_size, task.output_size, task.vocabulary, task.embedding) == (150, 50, 50, 50, 200)
@@ -85,14 +84,12 @@ def test_protocol_of_the_papers() -> None:
         assert predicted == (size // 10 - 1) * 10
 
 
-@needs_data
 def test_window_k_plus_1_continues_window_k() -> None:
     batches = PennTreebank(bptt=30).batches("train", 20)
     for k in (0, 1, 500, batches.per_epoch - 2):
         assert batches[k + 1].inputs[0].equal(batches[k].targets[-1])
 
 
-@needs_data
 def test_memoryless_predictor_scores_the_baseline() -> None:
     """Over the training text in one stream, where all but its first character is predicted."""
     task = PennTreebank(bptt=50_000, subset=200_001)
@@ -108,15 +105,6 @@ def test_memoryless_predictor_scores_the_baseline() -> None:
     assert total["bpc"] == pytest.approx(task.chance, abs=1e-4)
 
 
-@needs_data
-def test_baseline_of_the_whole_text() -> None:
-    task = PennTreebank()
-    assert task.chance == pytest.approx(4.33401, abs=1e-5)  # measured; bits
-    assert task.memoryless_baseline == pytest.approx(3.00411, abs=1e-5)
-    assert task.metric == "bpc"
-
-
-@needs_data
 def test_perfect_predictor() -> None:
     """Knows the text: the target at t is the input at t + 1, and after the window that of the next one."""
     task = PennTreebank()
@@ -130,7 +118,6 @@ def test_perfect_predictor() -> None:
     assert score["bpc"] < 1e-6
 
 
-@needs_data
 def test_samples_are_windows_of_the_training_text() -> None:
     task = PennTreebank(bptt=40, subset=5000)
     batch = task.sample(6, torch.Generator().manual_seed(0))
@@ -143,7 +130,6 @@ def test_samples_are_windows_of_the_training_text() -> None:
     assert not batch.inputs.equal(other.inputs)
 
 
-@needs_data
 def test_small_runs() -> None:
     task = PennTreebank(subset=1000)
     assert len(task.training_symbols()) == 1000

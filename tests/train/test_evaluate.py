@@ -10,7 +10,6 @@ import torch
 
 from engram.errors import OptionError, RunError
 from engram.tasks import Batch, Copy, CopyingMemory, PennTreebank, TransferCopy
-from engram.tasks._data import find
 from engram.train import RunDirectory, evaluate, load_network, make_network, train
 from engram.train._evaluate import evaluate_split
 
@@ -36,7 +35,7 @@ def test_the_scores_of_the_end(precision: str, tmp_path: Path, small: Any) -> No
     assert load_network(run.folder).dtype == dtype
 
 
-@pytest.mark.skipif(not find("ptb/ptb.char.train.txt"), reason="the Penn Treebank is not on this machine")
+@pytest.mark.usefixtures("data_sets")
 def test_the_scores_of_text(tmp_path: Path, small: Any) -> None:
     """Read in windows whose state goes on: the same as the whole text at once."""
     task = PennTreebank(bptt=5, subset=200)

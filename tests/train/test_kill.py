@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from engram.tasks import PennTreebank
-from engram.tasks._data import find
 from engram.train import Settings
 from engram.train._checkpoint import TENSORS, load
 
@@ -93,9 +92,9 @@ def out(tmp_path: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
-def check(settings: Settings, kills: int, seed: int, out: Path, metrics: Callable[..., Any]) -> None:
+def check(settings: Settings, kills: int, seed: int, out: Path, metrics: Callable[..., Any], first: str = "") -> None:
     words = [json.dumps(settings.to_dict()), str(out), str(kills), str(seed)]
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", first + PROGRAM, *words], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen["lines"][-1] > kills  # it did get on between the kills
@@ -132,12 +131,11 @@ def test_kills_at_two_threads(out: Path, small: Any, metrics: Any) -> None:
     check(settings, 4, seed=2, out=out, metrics=metrics)
 
 
-@pytest.mark.skipif(not find("ptb/ptb.char.train.txt"), reason="the Penn Treebank is not on this machine")
 @pytest.mark.parametrize("model", ["lstm", pytest.param("full-capacity", marks=pytest.mark.slow)])
-def test_kills_with_a_state_carried_on(model: str, out: Path, small: Any, metrics: Any) -> None:
+def test_kills_with_a_state_carried_on(model: str, out: Path, small: Any, metrics: Any, data_sets: str) -> None:
     """Text in windows: the state of the network goes over from step to step, and so over a kill."""
     option = ("dropout=0.3",) if model == "lstm" else ()
     settings = small(
         PennTreebank(bptt=5, subset=600), model, layers=1 + len(option), option=option, embedding=3, steps=150
     )
-    check(settings, 6, seed=1, out=out, metrics=metrics)
+    check(settings, 6, seed=1, out=out, metrics=metrics, first=data_sets)

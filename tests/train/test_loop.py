@@ -14,12 +14,11 @@ from torch import Tensor
 from engram.kernels import map_state
 from engram.nn import MODELS
 from engram.tasks import Copy, PennTreebank, Task, seed_of
-from engram.tasks._data import find
 from engram.train import RunDirectory, Settings, load_network, make_fabric, make_network, plan, train
 from engram.train._checkpoint import Checkpoint, load, save
 from engram.train._loop import Loop
 
-needs_text = pytest.mark.skipif(not find("ptb/ptb.char.train.txt"), reason="the Penn Treebank is not on this machine")
+pytestmark = pytest.mark.usefixtures("data_sets")
 TEXT = PennTreebank(bptt=5, subset=200)
 
 
@@ -66,8 +65,8 @@ def obvious(settings: Settings, start: dict[str, Tensor], steps: int) -> tuple[d
 CASES = [
     (Copy(5, 3), "exprnn", {}),
     (Copy(5, 3), "lstm", {"layers": 2, "option": ("dropout=0.3",)}),
-    pytest.param(TEXT, "lstm", {"embedding": 4}, marks=needs_text),
-    pytest.param(TEXT, "exprnn", {"embedding": 0}, marks=needs_text),
+    (TEXT, "lstm", {"embedding": 4}),
+    (TEXT, "exprnn", {"embedding": 0}),
 ]
 
 
@@ -87,7 +86,6 @@ def test_equals_the_obvious_loop(task: Task, model: str, options: dict[str, Any]
         assert not weight.equal(start[name])
 
 
-@needs_text
 def test_the_carried_state_matters(small: Any) -> None:
     """Else the test above would not see it missing."""
     loop = make_loop(small(TEXT, "lstm", embedding=4))
@@ -121,7 +119,6 @@ def test_a_loss_that_is_not_finite_changes_nothing(small: Any) -> None:
 # A state restored goes on bit for bit
 
 
-@needs_text
 @pytest.mark.parametrize("options", [{}, {"layers": 2}], ids=["one layer", "two layers"])
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_goes_on_bit_for_bit(model: str, options: Any, small: Any, tmp_path: Path) -> None:

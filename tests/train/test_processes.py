@@ -14,7 +14,6 @@ import torch
 
 from engram.errors import OptionError
 from engram.tasks import PennTreebank
-from engram.tasks._data import find
 from engram.train import RunDirectory, Settings, evaluate, resume, train
 from engram.train._checkpoint import load
 
@@ -38,9 +37,9 @@ if __name__ == "__main__":
 """
 
 
-def command(settings: Settings, out: Path, name: str, more: int = 0) -> list[str]:
+def command(settings: Settings, out: Path, name: str, more: int = 0, first: str = "") -> list[str]:
     path = out / "program.py"
-    path.write_text(PROGRAM)
+    path.write_text(first + PROGRAM)
     return [sys.executable, str(path), json.dumps(settings.to_dict()), str(out), name, str(more)]
 
 
@@ -52,8 +51,8 @@ def resuming(folder: Path) -> list[str]:
     return [sys.executable, str(path), str(folder)]
 
 
-def in_processes(settings: Settings, out: Path, name: str, more: int = 0) -> str:
-    done = subprocess.run(command(settings, out, name, more), capture_output=True, text=True, timeout=200)
+def in_processes(settings: Settings, out: Path, name: str, more: int = 0, first: str = "") -> str:
+    done = subprocess.run(command(settings, out, name, more, first), capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]
 
@@ -81,13 +80,12 @@ def test_two_processes_are_as_one(model: str, tmp_path: Path, small: Any, metric
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not find("ptb/ptb.char.train.txt"), reason="the Penn Treebank is not on this machine")
-def test_two_processes_carry_the_state_of_text(tmp_path: Path, small: Any, metrics: Any) -> None:
+def test_two_processes_carry_the_state_of_text(tmp_path: Path, small: Any, metrics: Any, data_sets: str) -> None:
     """Each its own streams, also over a checkpoint in the middle of an epoch."""
     settings = small(PennTreebank(bptt=5, subset=200), "lstm", embedding=3, steps=5)
     one = resume(train(settings, tmp_path, "one").folder, steps=12)
     two = small(PennTreebank(bptt=5, subset=200), "lstm", embedding=3, steps=5, processes=2)
-    assert in_processes(two, tmp_path, "two", more=12) == "done"
+    assert in_processes(two, tmp_path, "two", more=12, first=data_sets) == "done"
     alike(one, RunDirectory(tmp_path / "two"), metrics)
 
 
@@ -172,7 +170,8 @@ def test_float64_is_float64_throughout(tmp_path: Path, small: Any) -> None:
 
 def test_tensorboard(tmp_path: Path, small: Any) -> None:
     """All numbers of metrics.jsonl; a run that goes on adds to them."""
-    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    from tensorboard.backend.event_processing import event_accumulator
+
     run = train(small(tensorboard=True), tmp_path, "run")
     run = resume(run.folder, steps=15)
     reader = event_accumulator.EventAccumulator(str(run.folder / "tensorboard"))

@@ -21,6 +21,7 @@ def to_onnx(layer: RNN, path: Path | str) -> None:
 
     For an :class:`engram.nn.RNN` under any map (its matrix is baked in) with activation identity, tanh, relu or sigmoid
     in the recurrence, from a zero initial state. Dropout is left out. Needs the package onnx.
+    onnxruntime runs ``RNN`` nodes in float32 only: write ``layer.float()`` for it.
     """
     _check(layer)
     try:
