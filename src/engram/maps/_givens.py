@@ -107,9 +107,14 @@ class Givens(Solved):
         eye = torch.eye(self.size, dtype=free.dtype, device=free.device)
         return self.operate(eye, free).mT.contiguous()
 
+    @property
+    def has_inverse(self) -> bool:
+        """At full capacity, L >= N."""
+        return not isinstance(self.layers, str) and self.layers >= self.size
+
     def free(self, matrix: Tensor) -> Free:
         """By a formula at full capacity (L >= N), else by search."""
-        if isinstance(self.layers, str) or self.layers < self.size:
+        if not self.has_inverse:
             return super().free(matrix)
         rotations, d = decompose(matrix)
         wall = brick_wall(rotations, self.size, self.size)

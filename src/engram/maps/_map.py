@@ -117,8 +117,19 @@ class Map(nn.Module, ABC):
         """How far rounding has carried the matrix of these free parameters from the promise."""
         return self.distance(self.forward(*free).detach())
 
+    @property
+    def has_inverse(self) -> bool:
+        """Whether every matrix that the map contains can be assigned.
+
+        Where not, what the map itself drew still can (it is remembered); another matrix is searched for or refused.
+        """
+        return True
+
     def contains(self, matrix: Tensor, eps: float | None = None) -> bool:
-        """Whether a matrix keeps the promise to within ``eps``; left out, :func:`rounding` of its dtype."""
+        """Whether a matrix keeps the promise to within ``eps`` (default: :func:`rounding` of its dtype).
+
+        If so it can be assigned, where the map ``has_inverse``.
+        """
         eps = rounding(matrix.dtype) if eps is None else eps
         if matrix.shape != (self.size, self.size):
             return False
@@ -128,7 +139,10 @@ class Map(nn.Module, ABC):
             return False
 
     def right_inverse(self, matrix: Tensor) -> Free:
-        """Free parameters for a matrix that is assigned: ``layer.weight = matrix``. Refused outside the promise."""
+        """Free parameters for a matrix that is assigned: ``layer.weight = matrix``.
+
+        Refused if the map does not contain it, or cannot find its parameters (see ``has_inverse``).
+        """
         if matrix.shape != (self.size, self.size):
             raise ShapeError(
                 f"{type(self).__name__} is a map to {self.size} x {self.size} matrices, got {tuple(matrix.shape)}"
@@ -188,6 +202,13 @@ class Map(nn.Module, ABC):
         with torch.no_grad():
             module.register_parameter(name, nn.Parameter(self.sample(**like)))
         parametrize.register_parametrization(module, name, self)
+
+    def no_inverse(self, reason: str) -> ManifoldError:
+        """The refusal of a matrix that keeps the promise but whose parameters cannot be found."""
+        return ManifoldError(
+            f"{type(self).__name__}({self.extra_repr()}) has no formula for its inverse{reason}. Assign what the map "
+            "itself drew with sample(), or load a state_dict"
+        )
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """Constants, the buffers that no state_dict holds, keep their numbers: ``to("meta")`` does not take them away,

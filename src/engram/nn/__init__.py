@@ -1,5 +1,6 @@
 """Recurrent layers with the calling convention of ``torch.nn.LSTM``."""
 
+from engram.nn._as_lstm import AsLSTM
 from engram.nn._cell import Cell
 from engram.nn._contract import ContractError, check_contract
 from engram.nn._cp_net import CPNet
@@ -55,6 +56,7 @@ __all__ = [
     "S4",
     "S4D",
     "URNN",
+    "AsLSTM",
     "BilinearCell",
     "BilinearRNN",
     "CPBilinearCell",
