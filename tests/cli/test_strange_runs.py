@@ -1,5 +1,6 @@
 """A run directory from a stranger: links, pipes and folders where files should be."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -144,3 +145,77 @@ def test_a_file_longer_than_memory(run: Path, capsys: Any) -> None:
         err = capsys.readouterr().err
         assert "1,099,511,627,776 bytes, and at most" in err
         assert err.count("\n") == 1
+
+
+SETTINGS = [
+    *(
+        (name, value)
+        for name in ("hidden", "layers", "embedding", "threads", "processes", "seed", "log_every", "test_samples")
+        for value in (10**400, -1, 1.5, "x", [], {}, True)
+    ),
+    *((name, value) for name in ("hidden", "layers", "threads", "processes") for value in (2**62, 10**7)),
+    ("batch", 2**62),
+    *((name, value) for name in ("lr", "clip", "save_every") for value in (10**400, "x", None, float("nan"), -1)),
+    *(
+        (name, value)
+        for name in ("task", "model", "device", "optimizer", "option", "precision")
+        for value in (7, {}, [[]])
+    ),
+    *((("task", name), value) for name in ("delay", "length") for value in (10**400, 2**62, 10**9, -1, "x", None)),
+    ("option", ["dropout=1" + "0" * 400]),
+    ("option", ["layers=2"]),
+]
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate"])
+@pytest.mark.parametrize(("name", "value"), SETTINGS, ids=lambda part: str(part)[:20])
+def test_settings_of_a_stranger(name: Any, value: Any, command: str, run: Path, capsys: Any) -> None:
+    """One line and exit code 2, at once: no crash, no hang, nobody's memory filled."""
+    facts = json.loads((run / "run.json").read_text())
+    settings = facts["settings"]
+    where, last = (settings["task"], name[1]) if isinstance(name, tuple) else (settings, name)
+    where[last] = value
+    (run / "run.json").write_text(json.dumps(facts))
+    assert main([*COMMANDS[command][:1], str(run), *(["--steps", "4"] if command == "resume" else [])]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert len(err) < 700
+
+
+FLAGS = [
+    "--threads 100000",
+    "--layers 10000000",
+    "--processes 100000 --batch 100000",
+    "--hidden 1000000",
+    "--hidden 100000000000000000000",
+    f"--hidden 1{'0' * 400}",
+    f"--hidden 1{'0' * 5000}",
+    f"--lr 1{'0' * 400}",
+    "--lr nan",
+    "--lr inf",
+    "--delay 4611686018427387904",
+    "--delay 1000000000",
+    "--batch 4611686018427387904",
+    "--samples 4611686018427387904",
+    "--seed -1",
+    "--steps 1.5",
+    "--option activation=7",
+]
+
+
+@pytest.mark.parametrize("flags", FLAGS, ids=lambda words: words[:30])
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_sizes_without_end(flags: str, in_a_file: bool, tmp_path: Path, capsys: Any) -> None:
+    """From the command line, and from a settings file."""
+    words = flags.split()
+    if in_a_file:
+        names = {word[2:]: value for word, value in zip(words[::2], words[1::2], strict=True)}
+        task = "".join(f"{name} = {value}\n" for name, value in names.items() if name == "delay")
+        lines = "".join(f"{name} = {value}\n" for name, value in names.items() if name not in ("delay", "option"))
+        lines += f'option = ["{names["option"]}"]\n' if "option" in names else ""
+        (tmp_path / "settings.toml").write_text(f'{lines}[task]\nname = "copy"\n{task}')
+        words = ["--config", str(tmp_path / "settings.toml")]
+    assert main(["train", "copy", "--out", str(tmp_path / "runs"), *words]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()

@@ -41,8 +41,8 @@ def is_fresh(layer: Recurrent) -> None:
         found = layer(x)[0]
         for entry in entries(layer):
             kept._kept.pop(entry, None)
-        assert torch.equal(found, layer(x)[0])
-        assert torch.equal(found, layer(x)[0])  # and what was kept by the call before
+        for _ in range(2):  # and what was kept by the call before; a circuit may have diverged to NaN by then
+            torch.testing.assert_close(layer(x)[0], found, rtol=0, atol=0, equal_nan=True)
 
 
 def optimiser_step(layer: Recurrent) -> None:

@@ -519,7 +519,53 @@ FORGED = {
     "no metrics": {"metrics": ...},
     "metrics of a wrong type": {"metrics": "3"},
     "metrics negative": {"metrics": -5},
+    "names that are a number": {"complex": 3},
+    "a step that is negative": {"step": -1},
+    "a step that is no whole number": {"step": 1.5},
+    "a step that is text": {"step": "2"},
+    "a step without end": {"step": 10**400},
+    "a validation to come": {"validated": 3},
+    "seconds that are text": {"seconds": "2"},
+    "seconds that are NaN": {"seconds": float("nan")},
+    "a best without loss": {"best": {"step": 0}},
+    "a best loss that is text": {"best": {"step": 0, "loss": "low"}},
+    "a best of a step to come": {"best": {"step": 3, "loss": 1.0}},
+    "no patience": {"stale": None},
 }
+
+
+def changed(packed: Any, name: str, value: Any) -> Any:
+    """A packed state in which every entry of this name has another value."""
+    if isinstance(packed, list):
+        if len(packed) == 2 and packed[0] == name:
+            return [name, {"value": value}]
+        return [changed(each, name, value) for each in packed]
+    return {key: changed(each, name, value) for key, each in packed.items()} if isinstance(packed, dict) else packed
+
+
+OPTIMIZERS = {
+    "a rate that is text": ("lr", "fast"),
+    "a rate that is NaN": ("lr", float("nan")),
+    "a rate that grew": ("lr", 1e30),
+    "other options": ("betas", [0.1]),
+    "options that are missing": ("param_groups", []),
+    "moments that are text": ("exp_avg", "x"),
+    "a negative step": ("step", -1),
+    "half a step": ("step", 0.5),
+}
+
+
+@pytest.mark.parametrize("case", OPTIMIZERS)
+def test_forged_optimisers_are_refused(case: str, tmp_path: Path, small: Any) -> None:
+    """They would be met in the middle of a step, if they were not looked at before."""
+    run = train(small(steps=2), tmp_path, "run").folder
+    for old in (OLD_TENSORS, OLD_VALUES):
+        (run / old).unlink()
+    values = sealed_values(run)
+    assert changed(values["optimizers"], *OPTIMIZERS[case]) != values["optimizers"]
+    set_values(run, optimizers=changed(values["optimizers"], *OPTIMIZERS[case]))
+    with pytest.raises(RunError, match="does not fit its settings"):
+        resume(run, steps=3)
 
 
 @pytest.mark.parametrize("case", FORGED)

@@ -7,6 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from engram.errors import OptionError
 from engram.places import free_memory
+from engram.tasks._batches import BLOCK
 from engram.train._settings import Settings
 
 BYTES = 4
@@ -58,6 +59,6 @@ def check_batches(settings: Settings) -> None:
     """
     for task in (settings.task, *settings.task.exams().values()):
         if not task.is_data_set:
-            sequences = max(settings.batch, settings.samples)  # samples are kept, not drawn again
+            sequences = max(settings.batch, settings.samples, BLOCK)  # samples are kept, not drawn again
             features = task.input_size + (task.output_size if task.answer == "every" else 0)
             check_fits("a batch", task.steps * sequences * features, free_memory(), "sequences or shorter ones")
