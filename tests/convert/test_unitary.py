@@ -27,7 +27,6 @@ from engram.nn import GORU, RNN
 from engram.tasks import ContractiveSystem
 from engram.train import RunDirectory, Settings, evaluate, train
 
-
 EPS = torch.finfo(torch.float64).eps
 
 
