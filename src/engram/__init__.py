@@ -6,9 +6,10 @@ from typing import Any
 
 from engram import kernels, maps, nn
 from engram.errors import EngramError
+from engram.nn import safe_globals
 
 __version__ = version("engram")
-__all__ = ["EngramError", "__version__", "kernels", "maps", "nn"]
+__all__ = ["EngramError", "__version__", "kernels", "maps", "nn", "safe_globals"]
 
 _ROOMS = ("bench", "certify", "convert", "probe", "report", "tasks", "train")
 

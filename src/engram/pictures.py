@@ -1,9 +1,11 @@
 """How a picture becomes a file: one way for all of them."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from engram.errors import OptionError
+from engram.files import write_whole
 
 ENDINGS = (".svg", ".png")
 
@@ -19,6 +21,9 @@ def save_picture(figure: Any, path: Path) -> None:
     """Write a matplotlib figure, SVG or PNG by the ending; the same figure gives the same bytes."""
     from matplotlib import rc_context  # slow to import, and only needed here
 
-    check_picture(path).parent.mkdir(parents=True, exist_ok=True)
+    kind = check_picture(path).suffix[1:]
+    content = BytesIO()
     with rc_context({"svg.hashsalt": "engram"}):
-        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure.savefig(content, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, content.getvalue())

@@ -1,4 +1,4 @@
-"""Where engram keeps things on this machine."""
+"""What this machine has: a place to keep things, and memory."""
 
 import os
 import stat
@@ -30,3 +30,16 @@ def not_private(path: Path) -> str:
     if found.st_mode & 0o022:
         return f"{path} can be written by other users (chmod go-w)"
     return ""
+
+
+def free_memory() -> float:
+    """In MB; what cannot be told counts as 4 GB."""
+    try:
+        with open("/proc/meminfo") as file:  # noqa: PTH123 - a pseudo file
+            return next(int(line.split()[1]) / 1e3 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
+    except (AttributeError, ValueError, OSError):
+        return 4000.0

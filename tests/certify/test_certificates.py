@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from engram.certify import CLAIMS, PRIME, RACDeep, RACShallow, TTEqualCores, certify, verify
-from engram.certify._certificate import _seal
 from engram.certify._field import draw
 from engram.cli import main
 from engram.errors import CertificateError
+from engram.files import seal as _seal
 
 
 @pytest.fixture
@@ -120,9 +120,9 @@ WRONG = {
     "rac --prime 10": "prime must be a prime below 2^31",
     "rac --depth 1 --witness construction": "proved without a construction",
     "rac --witness luck": "unknown witness 'luck'",
-    "rac --modes 9 --steps 16": "need 29,648,327,454 MB",
-    "rac --steps 1000000000": "3^500000000 rows needs about 10^477121250 MB",
-    "rac --modes 2 --channels 1000000 --steps 4": "its weights need 32,000,",
+    "rac --modes 9 --steps 16": "rac-deep is estimated to need 29,648,3",
+    "rac --steps 1000000000": "need more than 10^300 MB",
+    "rac --modes 2 --channels 1000000 --steps 4": "raise --max-memory",
     "rac --modes 2 --steps 4 --depth 1000000000": "choose smaller sizes",
     "tt --modes 3 --rank 100000 --steps 4": "choose smaller sizes",
     "rac --max-memory nan": "raise --max-memory",

@@ -37,6 +37,16 @@ def test_tells_the_story(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert "<svg" in figure.read_text()
 
 
+def test_a_pipe_gets_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """`engram demo | cat` shows that something happens: at most ten lines, the last one at the end."""
+    for updates, lines in (("2", 2), ("25", 10)):
+        assert main(["demo", "--updates", updates, "--delay", "1"]) == 0
+        told = re.findall(r"^update (\d+) of \d+: (.*)$", capsys.readouterr().out, re.MULTILINE)
+        assert len(told) == lines
+        assert told[-1][0] == updates
+        assert re.fullmatch(r"engram\.nn\.RNN loss \d\.\d{3}, recall [\d.]+%; torch\.nn\.LSTM loss .*%", told[-1][1])
+
+
 def test_same_seed_same_story(capsys: pytest.CaptureFixture[str]) -> None:
     first = story(capsys, "--seed", "3")
     assert "recalled" in first

@@ -30,5 +30,6 @@ FAMILY: dict[str, Callable[[int], Map]] = {
     "givens, fft, complex": partial(Givens, layers="fft", complex=True),
     "schur, block": partial(Schur, mask="block"),
     "schur, gamma=0.9": partial(Schur, mask="block", gamma=0.9),
+    "schur, full, gamma=0.9": partial(Schur, mask="full", gamma=0.9),
     "spectral-reflections, m=1": lambda n: SpectralReflections(n, reflections=(1, 1)),
 }

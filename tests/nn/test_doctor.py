@@ -34,7 +34,10 @@ def test_a_new_layer(layer: RNN) -> None:
     for name, _ in layer.named_parameters():
         assert said(report, rf"^{name} has no gradient yet")
     assert said(report, "weights noted down: take an optimiser step")
-    assert str(report).startswith("Diagnosis: healthy\n- ")
+    assert str(report).startswith(
+        "Diagnosis: no problem in what was seen; not seen: gradients (run a backward pass); "
+        "movement (take an optimiser step and ask again)\n- "
+    )
     assert str(report).count("\n") == len(report.notes)
 
 
@@ -49,6 +52,18 @@ def test_a_gradient_step(layer: RNN) -> None:
     assert report.healthy
     assert said(report, rf"^{ORIGINAL} has a gradient of norm {re.escape(f'{norm:.3g}')}$")
     assert said(report, "^3 of 3 weights moved since the last visit$")
+    assert report.unseen == []
+    assert str(report).startswith("Diagnosis: healthy\n- ")
+
+
+def test_healthy_is_said_of_what_was_seen(layer: RNN) -> None:
+    """A gradient that never came is not called healthy."""
+    doctor(layer)
+    backward(layer)
+    layer.cells[0].bias.grad = None
+    report = doctor(layer)
+    assert report.unseen == ["gradients of 1 of 3 weights (run a backward pass)"]
+    assert "healthy" not in str(report)
 
 
 def test_a_weight_left_out_of_the_optimiser(layer: RNN) -> None:

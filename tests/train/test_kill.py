@@ -12,8 +12,7 @@ import pytest
 
 from engram.tasks import PennTreebank
 from engram.train import Settings
-from engram.train._checkpoint import TENSORS, VALUES
-from engram.train._files import unseal
+from engram.train._checkpoint import TENSORS, load
 
 # Imports once, then forks a process for every life of the run and kills it (SIGKILL) at a random moment: some while
 # they start, most soon after a random number of steps, which with save_every=0 is often in the middle of a save.
@@ -103,7 +102,7 @@ def check(settings: Settings, kills: int, seed: int, out: Path, metrics: Callabl
     killed, whole = out / "killed", out / "whole"
     assert metrics(killed) == metrics(whole)
     assert (killed / TENSORS).read_bytes() == (whole / TENSORS).read_bytes()
-    values = [unseal((run / VALUES).read_bytes()) for run in (killed, whole)]
+    values = [load(run).values for run in (killed, whole)]
     for each in values:
         del each["seconds"], each["metrics"]  # the length of the file, which holds the seconds
     assert values[0] == values[1]
@@ -124,6 +123,12 @@ def test_twenty_kills(out: Path, small: Any, metrics: Any) -> None:
         plateau=2,
     )
     check(settings, 20, seed=0, out=out, metrics=metrics)
+
+
+def test_kills_at_two_threads(out: Path, small: Any, metrics: Any) -> None:
+    """At a size where the second thread has something to do."""
+    settings = small(hidden=64, batch=48, threads=2, steps=60, option=("dropout=0.3",), layers=2)
+    check(settings, 4, seed=2, out=out, metrics=metrics)
 
 
 @pytest.mark.parametrize("model", ["lstm", pytest.param("full-capacity", marks=pytest.mark.slow)])

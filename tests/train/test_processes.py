@@ -43,6 +43,14 @@ def command(settings: Settings, out: Path, name: str, more: int = 0, first: str 
     return [sys.executable, str(path), json.dumps(settings.to_dict()), str(out), name, str(more)]
 
 
+def resuming(folder: Path) -> list[str]:
+    path = folder.parent / "resume.py"
+    path.write_text(
+        'import sys\nif __name__ == "__main__":\n    from engram.train import resume\n    resume(sys.argv[1])\n'
+    )
+    return [sys.executable, str(path), str(folder)]
+
+
 def in_processes(settings: Settings, out: Path, name: str, more: int = 0, first: str = "") -> str:
     done = subprocess.run(command(settings, out, name, more, first), capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
@@ -91,6 +99,30 @@ def test_what_stops_two_processes(tmp_path: Path, small: Any) -> None:
     run = RunDirectory(tmp_path / "nan")
     assert run.status == "failed"
     assert all(tensor.isfinite().all() for tensor in load(run.folder).tensors.values())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_two_processes_killed_again_and_again(tmp_path: Path, small: Any, metrics: Any) -> None:
+    """SIGKILL to all of them at some step, three times, then to the end: the bits of a run that was left alone."""
+    settings = small(processes=2, steps=60, validate_every=17, option=("dropout=0.3",), layers=2)
+    assert in_processes(settings, tmp_path, "whole") == "done"
+    lines = tmp_path / "killed" / "metrics.jsonl"
+    for life, least in enumerate((3, 20, 41)):
+        words = command(settings, tmp_path, "killed", more=0) if life == 0 else resuming(tmp_path / "killed")
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+            end = time.monotonic() + 100
+            while not (lines.exists() and lines.read_bytes().count(b"\n") >= least):
+                assert process.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            os.killpg(process.pid, signal.SIGKILL)
+    done = subprocess.run(resuming(tmp_path / "killed"), capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert metrics(tmp_path / "killed") == metrics(tmp_path / "whole")
+    whole, killed = load(tmp_path / "whole"), load(tmp_path / "killed")
+    assert whole.tensors.keys() == killed.tensors.keys()
+    assert all(tensor.equal(killed.tensors[name]) for name, tensor in whole.tensors.items())
 
 
 @pytest.mark.slow

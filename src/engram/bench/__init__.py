@@ -1,6 +1,6 @@
 """Benchmarks as ratios taken in one run: ours against torch.nn, peers, and the arithmetic floor."""
 
-from engram.bench._figure import draw_certify, draw_layers, draw_maps, draw_products, draw_train
+from engram.bench._figure import draw_certify, draw_layers, draw_maps, draw_products, draw_runs, draw_train
 from engram.bench.certify import TARGETS as CERTIFY_TARGETS
 from engram.bench.certify import bench_certify
 from engram.bench.layers import TARGETS as LAYER_TARGETS
@@ -11,6 +11,10 @@ from engram.bench.maps import TARGETS as MAP_TARGETS
 from engram.bench.maps import bench_maps
 from engram.bench.products import TARGETS as PRODUCT_TARGETS
 from engram.bench.products import bench_products
+from engram.bench.runs import TARGETS as RUNS_TARGETS
+from engram.bench.runs import bench_runs
+from engram.bench.token import TARGETS as TOKEN_TARGETS
+from engram.bench.token import bench_token, draw_token
 from engram.bench.train import TARGETS as TRAIN_TARGETS
 from engram.bench.train import bench_train
 
@@ -20,17 +24,23 @@ __all__ = [
     "LINEAR_TARGETS",
     "MAP_TARGETS",
     "PRODUCT_TARGETS",
+    "RUNS_TARGETS",
+    "TOKEN_TARGETS",
     "TRAIN_TARGETS",
     "bench_certify",
     "bench_layers",
     "bench_linear",
     "bench_maps",
     "bench_products",
+    "bench_runs",
+    "bench_token",
     "bench_train",
     "draw_certify",
     "draw_layers",
     "draw_linear",
     "draw_maps",
     "draw_products",
+    "draw_runs",
+    "draw_token",
     "draw_train",
 ]

@@ -93,17 +93,26 @@ def draw_train(result: dict[str, Any], path: Path) -> None:
     for row in result["rows"]:
         cases.setdefault(row["case"], {})[row["contestant"]] = row["median_ms"]
     ratios = {name: times["engram train"] / times["bare loop"] for name, times in cases.items()}
-    _bars(ratios, "time of `engram train` / bare loop", path)
+    draw_bars(ratios, "time of `engram train` / bare loop", path)
+
+
+def draw_runs(result: dict[str, Any], path: Path) -> None:
+    """Time of several runs at once over that of one alone."""
+    times = {f"{row['case']}, {row['contestant']}": row["median_ms"] for row in result["rows"]}
+    alone = {row["case"]: row["median_ms"] for row in result["rows"] if row["contestant"] == "1 at once"}
+    ratios = {name: time / alone[name.rpartition(", ")[0]] for name, time in times.items()}
+    draw_bars(ratios, "time until all runs are done / one run alone", path)
 
 
 def draw_certify(result: dict[str, Any], path: Path) -> None:
     """Time of a certificate over that of FLINT's rank of a random matrix, one bar a case."""
     ratios = {f"{row['contestant']}\nrank {row['rank']:,}": row["ratio"] for row in result["rows"] if "ratio" in row}
     side = result["rows"][0]["side"]
-    _bars(ratios, f"time of a certificate / FLINT's rank of a random matrix, side {side:,}", path)
+    draw_bars(ratios, f"time of a certificate / FLINT's rank of a random matrix, side {side:,}", path)
 
 
-def _bars(ratios: dict[str, float], label: str, path: Path) -> None:
+def draw_bars(ratios: dict[str, float], label: str, path: Path) -> None:
+    """One bar per ratio."""
     from matplotlib.figure import Figure  # slow to import, and only needed here
 
     figure = Figure(figsize=(7, 0.8 + 0.45 * len(ratios)), layout="constrained")

@@ -7,6 +7,7 @@ from typing import Any
 
 from engram import __version__
 from engram.errors import EngramError, StoppedError
+from engram.files import printable
 
 MEMORY = ("can't allocate memory", "out of memory")
 
@@ -36,18 +37,22 @@ def main(arguments: list[str] | None = None) -> int:
     except (EngramError, OSError) as error:  # OSError: a figure that cannot be written
         if debug:
             raise
-        print("engram:", " ".join(str(error).splitlines()).replace("\t", ""), file=sys.stderr)  # one line, always
+        print("engram:", _one_line(str(error)), file=sys.stderr)
         return 1 if isinstance(error, StoppedError) else 2
     except Exception as error:  # memory that is not there; or a mistake of ours
         if debug:
             raise
-        print(f"engram: {_unforeseen(error)}", file=sys.stderr)
+        print("engram:", _one_line(_unforeseen(error)), file=sys.stderr)
         return 1
     return 0
 
 
 def _warn(message: Warning | str, *_: Any) -> None:
-    print(f"engram: warning: {message}", file=sys.stderr)
+    print(f"engram: warning: {_one_line(str(message))}", file=sys.stderr)
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.splitlines()).replace("\t", ""))
 
 
 def _unforeseen(error: Exception) -> str:

@@ -15,21 +15,28 @@ from engram.bench import (
     LINEAR_TARGETS,
     MAP_TARGETS,
     PRODUCT_TARGETS,
+    RUNS_TARGETS,
+    TOKEN_TARGETS,
     TRAIN_TARGETS,
     bench_certify,
     bench_layers,
     bench_linear,
     bench_maps,
     bench_products,
+    bench_runs,
+    bench_token,
     bench_train,
     draw_certify,
     draw_layers,
     draw_linear,
     draw_maps,
     draw_products,
+    draw_runs,
+    draw_token,
     draw_train,
 )
 from engram.bench.certify import BASE as CERTIFY_BASE
+from engram.bench.token import BASE as TOKEN_BASE
 from engram.errors import check_size
 from engram.pictures import check_picture
 
@@ -40,7 +47,9 @@ RACES: dict[str, tuple[Any, Any, tuple[str, ...], str, dict[str, Any]]] = {
     "certify": (bench_certify, draw_certify, ("side",), CERTIFY_BASE, CERTIFY_TARGETS),
     "linear": (bench_linear, draw_linear, ("T", "B", "H", "N"), "LinearRNN, step loop", LINEAR_TARGETS),
     "products": (bench_products, draw_products, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", PRODUCT_TARGETS),
+    "token": (bench_token, draw_token, ("H",), TOKEN_BASE, TOKEN_TARGETS),
     "train": (bench_train, draw_train, ("case",), "bare loop", TRAIN_TARGETS),
+    "runs": (bench_runs, draw_runs, ("case",), "1 at once", RUNS_TARGETS),
 }
 
 
@@ -51,10 +60,11 @@ class Bench:
     Example: engram bench layers --quick
     """
 
-    what: Annotated[Literal["layers", "maps", "train", "linear", "products", "certify"], tyro.conf.Positional] = (
-        "layers"
-    )
-    """Layers, building recurrent matrices, training, linear recurrences, those that multiply, or certificates."""
+    what: Annotated[
+        Literal["layers", "maps", "train", "runs", "linear", "products", "token", "certify"], tyro.conf.Positional
+    ] = "layers"
+    """Layers, building recurrent matrices, training, several runs at once, linear recurrences, multiplicative ones,
+    generating token by token, or certificates."""
     quick: bool = False
     """Fewer sizes and one thread, in about a minute."""
     json: bool = False
@@ -91,7 +101,7 @@ def _show(result: dict[str, Any], size: tuple[str, ...], base: str, targets: dic
     for group in _groups(result["rows"], size):
         unit = next(row["median_ms"] for row in group if row["contestant"] == base)
         for row in sorted(group, key=lambda row: row["median_ms"]):
-            times = [f"{row['median_ms']:.1f}", f"{row['min_ms']:.1f} - {row['max_ms']:.1f}"]
+            times = [f"{row['median_ms']:.3g}", f"{row['min_ms']:.3g} - {row['max_ms']:.3g}"]
             ratio = f"{row['median_ms'] / unit:.2f}"
             rows.add_row(*(str(row[key]) for key in size), row["contestant"], *times, ratio)
         rows.add_section()

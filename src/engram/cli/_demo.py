@@ -62,7 +62,7 @@ class Demo:
             console.print(f"figure: {self.figure}")
 
     def _train(self, task: Copy, runners: "dict[str, Runner]", console: Console) -> None:
-        """Both networks see the same sequences, in turn."""
+        """Both networks see the same sequences, in turn. A bar each on a terminal, else ten lines."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -71,15 +71,20 @@ class Demo:
             TimeRemainingColumn(),
         )
         generator = torch.Generator().manual_seed(self.seed)
-        with Progress(*columns, console=console) as progress:
+        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
             bars = {
                 name: progress.add_task(name, total=self.updates, loss=float("nan"), recall=0.0) for name in runners
             }
-            for _ in range(self.updates):
+            for step in range(1, self.updates + 1):
                 batch = task.sample(BATCH, generator)
-                for name, runner in runners.items():
-                    loss, recall = runner.update(batch)
+                scores = {name: runner.update(batch) for name, runner in runners.items()}
+                for name, (loss, recall) in scores.items():
                     progress.update(bars[name], advance=1, loss=loss, recall=recall)
+                if not console.is_terminal and 10 * step // self.updates > 10 * (step - 1) // self.updates:
+                    told = "; ".join(
+                        f"{name} loss {loss:.3f}, recall {recall:.1%}" for name, (loss, recall) in scores.items()
+                    )
+                    print(f"update {step} of {self.updates}: {told}", flush=True)
 
 
 @dataclass

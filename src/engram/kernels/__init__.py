@@ -21,9 +21,9 @@ from engram.kernels._reference import (
     map_state,
     replace_rows,
     scan,
-    without_autocast,
 )
 from engram.kernels._workspace import free_workspaces
+from engram.maps import without_autocast
 
 __all__ = [
     "ACTIVATIONS",

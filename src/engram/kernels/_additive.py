@@ -18,12 +18,13 @@ from torch import Tensor
 
 from engram.errors import OptionError, check_choice
 from engram.kernels._activations import ACTIVATIONS, check_activation_dtype
-from engram.kernels._choice import plain
+from engram.kernels._choice import plain, unfollowed
 from engram.kernels._chunks import backward_in_chunks
 from engram.kernels._loops import loops
 from engram.kernels._products import affine_
-from engram.kernels._reference import additive_reference, without_autocast
+from engram.kernels._reference import additive_reference
 from engram.kernels._steps import check_sizes
+from engram.maps import without_autocast
 
 
 def additive(
@@ -55,9 +56,10 @@ def additive(
     """
     check_activation(activation, weight_hh, mod_bias)
     arguments = (input, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse)
-    if plain():
+    if plain(start):
         return additive_reference(*arguments)
-    states, final = _forward(*arguments)
+    loop = _run if unfollowed(*arguments[:7]) else _forward
+    states, final = loop(*arguments)
     return states, final
 
 
@@ -70,8 +72,7 @@ def check_activation(activation: str, weight_hh: Tensor, mod_bias: Tensor | None
         raise OptionError(f"mod_bias is for activation 'modrelu' and no other, got {given} for {activation!r}")
 
 
-@torch.library.custom_op("engram::additive", mutates_args=())
-def _forward(
+def _run(
     input: Tensor,
     weight_ih: Tensor,
     bias: Tensor | None,
@@ -85,6 +86,9 @@ def _forward(
     states = input.new_empty(states_shape(input, weight_ih))
     final = fill(states, input, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse)
     return states, final
+
+
+_forward = torch.library.custom_op("engram::additive", _run, mutates_args=())
 
 
 def fill(

@@ -4,8 +4,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
+from torch import Tensor, nn
+
 from engram.errors import check_choice
-from engram.maps import transformed
+from engram.maps import observed, transformed
 
 KERNELS = ("auto", "compiled", "eager", "reference")
 
@@ -36,6 +39,14 @@ def chosen() -> str:
     return _chosen
 
 
-def plain() -> bool:
-    """Whether the plain loop must run: on request, and where only torch operations are seen into."""
-    return _chosen == "reference" or transformed()
+def plain(rows: Tensor) -> bool:
+    """Whether the plain loop must run: on request, where only torch operations are seen into, and on empty batches."""
+    return _chosen == "reference" or transformed() or rows.numel() == 0
+
+
+def unfollowed(*tensors: Tensor | None) -> bool:
+    """Whether only numbers are wanted: no gradient, no trace, plain tensors. A loop is then called as it is, for the
+    way through torch.library takes as long as one step of 200 units."""
+    if torch.is_grad_enabled() or observed():
+        return False
+    return all(tensor is None or (type(tensor) in (Tensor, nn.Parameter) and not tensor.is_meta) for tensor in tensors)

@@ -32,7 +32,7 @@ def additive_last(
     """The last state ``(B, H)`` of :func:`engram.kernels.additive`; arguments as there. (The plain loop keeps all.)"""
     check_activation(activation, weight_hh, mod_bias)
     arguments = (input, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse)
-    if plain():
+    if plain(start):
         return additive_reference(*arguments)[1]
     final: Tensor = _forward(*arguments)
     return final

@@ -72,7 +72,7 @@ def in_blocks(input: Tensor, weight_hh: Tensor, sizes: Tensor | None) -> bool:
     time of the compiled loop it was 1.3 to 5 at every size from B*H = 16 to 4096: that one loses nothing between two
     steps, so the arithmetic decides, and blocks have twice as much.
     """
-    if sizes is not None or torch.compiler.is_compiling() or plain() or loops(input) is not _eager:
+    if sizes is not None or torch.compiler.is_compiling() or plain(input) or loops(input) is not _eager:
         return False
     steps, batch = input.shape[:2]
     return steps >= 1024 and batch * len(weight_hh) <= 512

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.kernels._choice import plain
-from engram.kernels._reference import without_autocast
+from engram.kernels._choice import plain, unfollowed
 from engram.kernels._steps import check_sizes
+from engram.maps import without_autocast
 
 Loop = Callable[..., tuple[Tensor, Tensor]]
 
@@ -81,7 +81,8 @@ def operator(
         ctx.set_materialize_grads(False)
 
     def gradient(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        arguments, states = ctx.saved_tensors[: count + 1], ctx.saved_tensors[count + 1 :]
+        saved = ctx.saved_tensors  # once: torch.utils.checkpoint gives them out a single time
+        arguments, states = saved[: count + 1], saved[count + 1 :]
         grad_states, grad_final = grads[:2]
         needs = ctx.needs_input_grad[:count]
         if grad_states is None and grad_final is None:
@@ -95,10 +96,11 @@ def operator(
     run.register_autograd(gradient, setup_context=setup_context)
 
     def call(*arguments: Any) -> tuple[Tensor, Tensor]:
-        if plain():
+        if plain(arguments[start_at]):
             with without_autocast(arguments[start_at]):
                 return reference(*arguments)
-        states, final, *_ = run(*arguments)
+        loop = checked if unfollowed(*arguments[: count + 1]) else run
+        states, final, *_ = loop(*arguments)
         return states, final
 
     return call

@@ -1,7 +1,6 @@
 """The plain time loops. Slow, obvious, differentiable any number of times: the truth every fast path must equal."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from engram.kernels._activations import activate
 from engram.kernels._steps import order, split, step_sizes
+from engram.maps import without_autocast
 
 State = Any
 """One tensor ``(B, H)``, or a NamedTuple of tensors whose first axis is the batch."""
@@ -31,14 +31,6 @@ def first_rows(state: State, n: int) -> State:
 def replace_rows(new: State, old: State) -> State:
     """``new`` in place of the first rows of ``old``; the other rows keep their state."""
     return map_state(lambda s, o: s if len(s) == len(o) else torch.cat([s, o[len(s) :]]), new, old)
-
-
-def without_autocast(like: Tensor) -> AbstractContextManager[object]:
-    """A block in which autocast is off on the device of ``like``: a recurrence runs in the dtype of its weights."""
-    kind = like.device.type
-    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
-        return torch.autocast(kind, enabled=False)
-    return nullcontext()
 
 
 def scan(

@@ -16,7 +16,7 @@ from engram.maps._schur import Schur
 from engram.maps._skew import SKEW_LAWS, delay_line, haar, henaff_copy, skew, skew_entries
 from engram.maps._stored import Projected, SoftOrthogonal, Stiefel
 from engram.maps._svd import SpectralMargin, SpectralReflections
-from engram.maps._transforms import transformed
+from engram.maps._transforms import observed, transformed, without_autocast
 
 __all__ = [
     "MAPS",
@@ -47,10 +47,12 @@ __all__ = [
     "henaff_copy",
     "make_map",
     "mapped_weights",
+    "observed",
     "orthogonality_error",
     "polar",
     "rounding",
     "skew",
     "skew_entries",
     "transformed",
+    "without_autocast",
 ]

@@ -100,11 +100,11 @@ class _Exp(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        skew = ctx.saved_tensors[0]
+        skew, *others = ctx.saved_tensors  # once: torch.utils.checkpoint gives them out a single time
         if torch.is_grad_enabled():  # a double backward pass: differentiate torch's own exponential instead
             (found,) = torch.autograd.grad(torch.linalg.matrix_exp(skew), skew, grad, create_graph=True)
             return minus_adjoint(found) / 2
-        return _backward(grad, *ctx.saved_tensors)
+        return _backward(grad, skew, *others)
 
 
 @torch.library.custom_op("engram::exp_skew", mutates_args=())

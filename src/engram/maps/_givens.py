@@ -67,8 +67,10 @@ class Givens(Solved):
         # A layer is y = c * x + s * x[partner]; `slot` says which rotation a coordinate belongs to, the last entry
         # of the padded parameters (angle 0) if to none.
         partner = torch.arange(size).repeat(len(pairs), 1)
-        slot = torch.full((len(pairs), size), self.rotations)
-        side = torch.zeros(len(pairs), size)  # -1 for the first of a pair, +1 for the second
+        slot = torch.full_like(partner, self.rotations)
+        side = torch.zeros_like(
+            partner, dtype=torch.get_default_dtype()
+        )  # -1 for the first of a pair, +1 for the second
         begin = 0
         for layer, (first, distance) in enumerate(pairs):
             second, number = first + distance, torch.arange(begin, begin + len(first))
@@ -105,9 +107,14 @@ class Givens(Solved):
         eye = torch.eye(self.size, dtype=free.dtype, device=free.device)
         return self.operate(eye, free).mT.contiguous()
 
+    @property
+    def has_inverse(self) -> bool:
+        """At full capacity, L >= N."""
+        return not isinstance(self.layers, str) and self.layers >= self.size
+
     def free(self, matrix: Tensor) -> Free:
         """By a formula at full capacity (L >= N), else by search."""
-        if isinstance(self.layers, str) or self.layers < self.size:
+        if not self.has_inverse:
             return super().free(matrix)
         rotations, d = decompose(matrix)
         wall = brick_wall(rotations, self.size, self.size)

@@ -1,10 +1,13 @@
 """Products of Householder reflections."""
 
+import math
+
 import torch
 from torch import Tensor
 
 from engram.errors import OptionError, check_size
 from engram.maps._map import Map, require_real
+from engram.maps._polar import orthogonality_error
 
 
 class Householder(Map):
@@ -75,36 +78,35 @@ class Householder(Map):
         return self._signed(x) if self.reflections == self.size else x
 
     def free(self, matrix: Tensor) -> Tensor:
-        vectors, rest = self._peel(matrix)
-        if self.reflections == self.size:
-            self.sign = rest[-1, -1].sign()
-        return torch.cat(vectors)
+        """In the space R that W moves (of dimension m, the range of W - I), W is a full product of m reflections.
 
-    def _peel(self, matrix: Tensor) -> tuple[list[Tensor], Tensor]:
-        """The vectors that turn column after column into a unit vector, and what is left of the matrix."""
-        rest, n = matrix.detach().double().clone(), self.size
-        vectors: list[Tensor] = []
-        for j in range(self.reflections):
-            u = rest[j:, j].clone()
-            u[0] -= 1
-            if j == n - 1:
-                return [*vectors, torch.ones_like(u)], rest
-            if float(u.norm()) < 10 * torch.finfo(u.dtype).eps:  # a unit vector already: leave it alone
-                u = torch.zeros_like(u)
-                u[-1] = 1
-            rest[j:] -= torch.outer(u, u @ rest[j:]) * (2 / u.dot(u))
-            vectors.append(u)
-        return vectors, rest
+        R gets an orthonormal basis B whose top m x m block is lower triangular: then B z is zero above row j if z is,
+        so the vectors z_j that take B^T W B apart give y_j = B z_j of the right form. Both halves are backward stable;
+        taking W itself apart, column after column, is not: it divides m times by an entry of y_j.
+        """
+        m, w = self.reflections, matrix.detach().double()
+        basis = _moved(w, m)
+        vectors, last = _peel(basis.mT @ w @ basis)
+        if m == self.size:
+            self.sign = last
+        y = (basis @ vectors).tril()
+        column, row = torch.triu_indices(m, self.size, device=y.device)
+        return y[row, column]
 
     def distance(self, matrix: Tensor) -> float:
-        """How far the matrix is from such a product: what is left after m reflections should be the identity."""
+        """From being orthogonal; for m < N also from moving at most m directions, and 2 for a wrong determinant.
+
+        That is all it takes: an orthogonal W with rank(W - I) <= m and det W = (-1)^m is a product of this form.
+        """
         require_real(self, matrix)
-        rest = self._peel(matrix)[1]
-        if self.reflections == self.size:
-            rest = rest.clone()
-            rest[-1, -1] = rest[-1, -1].abs()
-        eye = torch.eye(self.size, dtype=rest.dtype, device=rest.device)
-        return float((rest - eye).abs().max().nan_to_num(torch.inf))
+        w, m = matrix.detach().double(), self.reflections
+        error = orthogonality_error(w)
+        if m == self.size or not math.isfinite(error):
+            return error
+        if float(torch.linalg.det(w)) * (-1) ** m < 0:
+            return max(error, 2.0)
+        eye = torch.eye(self.size, dtype=w.dtype, device=w.device)
+        return max(error, float(torch.linalg.svdvals(w - eye)[m]))
 
     def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         """Gaussian vectors: uniform on one component of O(N) at m = N."""
@@ -113,3 +115,33 @@ class Householder(Map):
 
     def extra_repr(self) -> str:
         return f"{self.size}, reflections={self.reflections}"
+
+
+def _moved(w: Tensor, m: int) -> Tensor:
+    """An orthonormal basis ``(N, m)`` of the range of W - I, its top m x m block lower triangular."""
+    eye = torch.eye(len(w), dtype=w.dtype, device=w.device)
+    if m == len(w):
+        return eye
+    basis = torch.linalg.svd(w - eye).U[:, :m]
+    return (basis @ torch.linalg.qr(basis[:m].mT).Q).tril()
+
+
+def _peel(w: Tensor) -> tuple[Tensor, Tensor]:
+    """Unit vectors Z, lower triangular, whose reflections turn column after column of W into a unit vector.
+
+    The last one is the sign that is left, also returned: a reflection of the last coordinate if it is -1. Each vector
+    is w - e with e the unit vector; where they are close, its first entry by Parlett's formula, without cancellation.
+    """
+    rest, n = w.clone(), len(w)
+    vectors = torch.eye(n, dtype=w.dtype, device=w.device)
+    for j in range(n - 1):
+        u = rest[j:, j].clone()
+        below, length = u[1:].square().sum(), torch.linalg.vector_norm(u)
+        if not below:  # a unit vector already, or its opposite
+            u[0], u[-1] = (0.0, 1.0) if u[0] > 0 else (1.0, 0.0)
+        else:
+            u[0] = -below / (u[0] + length) if u[0] > 0 else u[0] - length
+        u /= torch.linalg.vector_norm(u)
+        rest[j:] -= torch.outer(u, 2 * u @ rest[j:])
+        vectors[j:, j] = u
+    return vectors, rest[-1, -1].sign()

@@ -3,6 +3,8 @@
 import copy
 from collections.abc import Callable
 
+import torch
+
 from engram.errors import DTypeError, ShapeError, unknown
 from engram.maps._fourier import Fourier
 from engram.maps._free import Free
@@ -41,14 +43,15 @@ def make_map(map: MapLike, size: int) -> Map:
     >>> make_map("householder", 8)
     Householder(8, reflections=8)
     """
-    if isinstance(map, str):
-        if map not in MAPS:
-            raise unknown("map", map, MAPS)
-        return MAPS[map](size)
-    if isinstance(map, Map):
-        made: object = copy.deepcopy(map)  # a map holds a base point: two matrices must not share one
-    else:
-        made = map(size) if callable(map) else None
+    if isinstance(map, str) and map not in MAPS:
+        raise unknown("map", map, MAPS)
+    with torch.device("cpu"):  # the constants of a map have numbers also inside `with torch.device("meta")`
+        if isinstance(map, str):
+            return MAPS[map](size)
+        if isinstance(map, Map):
+            made: object = copy.deepcopy(map)  # a map holds a base point: two matrices must not share one
+        else:
+            made = map(size) if callable(map) else None
     if not isinstance(made, Map):
         raise DTypeError(
             f"map must be one of {', '.join(MAPS)}, an engram.maps.Map, or a function size -> Map; got {map!r}"

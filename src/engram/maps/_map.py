@@ -2,13 +2,15 @@
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from engram.errors import DTypeError, ManifoldError, ShapeError, check_size
+from engram.maps._transforms import without_autocast
 
 HALF = (torch.bfloat16, torch.float16)
 
@@ -41,7 +43,8 @@ class Map(nn.Module, ABC):
     """The order of building the matrix, once a call."""
     source: ClassVar[str]
     takes_half: ClassVar[bool] = False
-    """Whether it can be built in bfloat16 and float16."""
+    """Whether forward and inverse work in bfloat16 and float16. Where not, such a matrix is built in float32 and
+    rounded, and cannot be assigned."""
     turning: ClassVar[slice] = slice(None)
     """Which of the free parameters turn an orthogonal factor: these want a smaller learning rate than the others."""
 
@@ -53,6 +56,23 @@ class Map(nn.Module, ABC):
     @abstractmethod
     def forward(self, *free: Tensor) -> Tensor:
         """The matrix ``(N, N)`` of the free parameters."""
+
+    def __call__(self, *free: Tensor) -> Tensor:
+        """:meth:`forward` in the precision that it needs, whatever autocast says; on the meta device, its shape."""
+        kind = free[0].dtype
+        with without_autocast(free[0]):
+            if free[0].is_meta and any(not buffer.is_meta for buffer in self.buffers()):
+                return self._changed(lambda tensor: tensor.to("meta"), free)
+            if kind in HALF and not self.takes_half:
+                return self._changed(lambda tensor: tensor.float() if tensor.dtype in HALF else tensor, free).to(kind)
+            result: Tensor = super().__call__(*free)
+            return result
+
+    def _changed(self, change: Callable[[Tensor], Tensor], free: tuple[Tensor, ...]) -> Tensor:
+        """The matrix with a change made to all buffers and free parameters, for this call."""
+        buffers = {name: change(buffer) for name, buffer in self.named_buffers()}
+        result: Tensor = torch.func.functional_call(self, buffers, tuple(map(change, free)))
+        return result
 
     @abstractmethod
     def free(self, matrix: Tensor) -> Free:
@@ -74,27 +94,42 @@ class Map(nn.Module, ABC):
         dtype: torch.dtype | None = None,
     ) -> Tensor:
         """A random matrix ``(N, N)`` that keeps the promise. A real ``dtype`` gives the precision of a complex map."""
-        kind = dtype or torch.get_default_dtype()
+        kind, place = dtype or torch.get_default_dtype(), device or torch.get_default_device()
         twin = copy.deepcopy(self)  # drawing may move a base point or a permutation: not this map's own
-        free = twin.sample_free(generator, kind.is_complex)
-        matrix = twin.double_forward(*free).detach()
-        matrix = matrix.to(device=device, dtype=kind.to_complex() if matrix.is_complex() else kind)
+        with torch.device("cpu"):  # the same numbers for every device, and numbers at all for meta
+            free = twin.sample_free(generator, kind.is_complex)
+            matrix = twin.double_forward(*free).detach()
+        matrix = matrix.to(device=place, dtype=kind.to_complex() if matrix.is_complex() else kind)
         self._drawn = twin, free, matrix.clone()
         return matrix
 
     def double_forward(self, *free: Tensor) -> Tensor:
         """The matrix in double precision, whatever that of the map's buffers."""
-        precise = {name: b.double() if b.is_floating_point() else b for name, b in self.named_buffers()}
-        precise |= {name: b.to(torch.complex128) for name, b in self.named_buffers() if b.is_complex()}
-        result: Tensor = torch.func.functional_call(self, precise, free)
-        return result
+
+        def precise(tensor: Tensor) -> Tensor:
+            if tensor.is_complex():
+                return tensor.to(torch.complex128)
+            return tensor.double() if tensor.is_floating_point() else tensor
+
+        return self._changed(precise, free)
 
     def error(self, *free: Tensor) -> float:
         """How far rounding has carried the matrix of these free parameters from the promise."""
         return self.distance(self.forward(*free).detach())
 
+    @property
+    def has_inverse(self) -> bool:
+        """Whether every matrix that the map contains can be assigned.
+
+        Where not, what the map itself drew still can (it is remembered); another matrix is searched for or refused.
+        """
+        return True
+
     def contains(self, matrix: Tensor, eps: float | None = None) -> bool:
-        """Whether a matrix keeps the promise to within ``eps``; left out, :func:`rounding` of its dtype."""
+        """Whether a matrix keeps the promise to within ``eps`` (default: :func:`rounding` of its dtype).
+
+        If so it can be assigned, where the map ``has_inverse``.
+        """
         eps = rounding(matrix.dtype) if eps is None else eps
         if matrix.shape != (self.size, self.size):
             return False
@@ -104,21 +139,32 @@ class Map(nn.Module, ABC):
             return False
 
     def right_inverse(self, matrix: Tensor) -> Free:
-        """Free parameters for a matrix that is assigned: ``layer.weight = matrix``. Refused outside the promise."""
+        """Free parameters for a matrix that is assigned: ``layer.weight = matrix``.
+
+        Refused if the map does not contain it, or cannot find its parameters (see ``has_inverse``).
+        """
         if matrix.shape != (self.size, self.size):
             raise ShapeError(
                 f"{type(self).__name__} is a map to {self.size} x {self.size} matrices, got {tuple(matrix.shape)}"
             )
-        if matrix.dtype in HALF and not self.takes_half:
-            raise DTypeError(f"{type(self).__name__} is built in float32 or float64, got {matrix.dtype}")
-        matrix = matrix.detach()
+        with without_autocast(matrix):
+            return self._assigned(matrix.detach())
+
+    def _assigned(self, matrix: Tensor) -> Free:
         drawn, self._drawn = self._drawn, None
-        if drawn is not None and drawn[2].dtype == matrix.dtype and torch.equal(drawn[2].to(matrix.device), matrix):
+        if drawn is not None and drawn[2].dtype == matrix.dtype and _equal(drawn[2], matrix):
             twin: Map = drawn[0]
             found: Free = drawn[1]
             for mine, theirs in zip(self.modules(), twin.modules(), strict=True):
                 mine._buffers.update(theirs._buffers)
         else:
+            if matrix.is_meta:
+                raise DTypeError(f"{type(self).__name__} cannot take a matrix on the meta device: it has no numbers")
+            if matrix.dtype in HALF and not self.takes_half:
+                raise DTypeError(
+                    f"{type(self).__name__} takes matrices in float32 or float64, got {matrix.dtype}. Assign it before "
+                    "the layer is converted"
+                )
             wide = matrix.float() if matrix.dtype in HALF else matrix
             distance = self.distance(wide)
             if not distance <= rounding(matrix.dtype):
@@ -157,11 +203,34 @@ class Map(nn.Module, ABC):
             module.register_parameter(name, nn.Parameter(self.sample(**like)))
         parametrize.register_parametrization(module, name, self)
 
+    def no_inverse(self, reason: str) -> ManifoldError:
+        """The refusal of a matrix that keeps the promise but whose parameters cannot be found."""
+        return ManifoldError(
+            f"{type(self).__name__}({self.extra_repr()}) has no formula for its inverse{reason}. Assign what the map "
+            "itself drew with sample(), or load a state_dict"
+        )
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """Constants, the buffers that no state_dict holds, keep their numbers: ``to("meta")`` does not take them away,
+        ``to_empty`` does not leave them empty."""
+        constants = {name: self._buffers[name] for name in self._non_persistent_buffers_set}
+        super()._apply(fn, recurse)
+        for name, value in constants.items():
+            moved = self._buffers[name]
+            if value is not None and moved is not None:
+                self._buffers[name] = value if moved.is_meta else value.to(moved)
+        return self
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_drawn": None}
 
     def extra_repr(self) -> str:
         return str(self.size)
+
+
+def _equal(drawn: Tensor, matrix: Tensor) -> bool:
+    """Whether this is the matrix that was sampled; on the meta device there is nothing to compare."""
+    return matrix.is_meta or torch.equal(drawn.to(matrix.device), matrix)
 
 
 def rounding(dtype: torch.dtype) -> float:

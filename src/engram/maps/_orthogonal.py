@@ -75,27 +75,16 @@ class Orthogonal(Map):
                 self.base.copy_(polar(self.base))
 
     def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
-        """The base moves to a random matrix, and A = 0."""
-        found = self.free(self.sample(generator, dtype=torch.complex128 if complex else torch.float64))
-        return (found,) if isinstance(found, Tensor) else found
-
-    def sample(
-        self,
-        generator: torch.Generator | None = None,
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> Tensor:
-        """A matrix of the law ``init``: uniform on SO(N) or U(N), or f(A) of a law of A (:mod:`engram.maps`)."""
-        kind = dtype or torch.get_default_dtype()
-        complex = self.complex or kind.is_complex
+        """The base moves to a matrix of the law ``init``, uniform on SO(N) or U(N) or f(A) of a law of A; A = 0."""
+        complex = self.complex or complex
         if self.init == "haar":
             matrix = haar(self.size, generator, complex)
             if not complex and float(torch.linalg.det(matrix)) < 0:
                 matrix[:, 0] *= -1  # into SO(N), which exp and Cayley move in
         else:
             matrix = self.retract(skew(SKEW_LAWS[self.init](self.size, generator), self.size))
-        return matrix.to(device=device, dtype=kind.to_complex() if complex else kind)
+        found = self.free(matrix.to(torch.complex128) if complex else matrix)
+        return (found,) if isinstance(found, Tensor) else found
 
     def extra_repr(self) -> str:
         law = "" if self.init == "haar" else f", init={self.init!r}"

@@ -11,6 +11,9 @@ from engram.maps._map import Map
 from engram.maps._polar import orthogonality_error
 from engram.maps._skew import cayley, skew, skew_entries
 
+SMALLEST = 1e-6
+"""Eigenvalues of W D^* nearer than this to -1 count as -1: A would be above 2e6."""
+
 
 class ScaledCayley(Map):
     """W = Cay(A) D,  Cay(A) = (I + A)^-1 (I - A).
@@ -44,8 +47,7 @@ class ScaledCayley(Map):
         self.complex = complex
         if self.rho > size:
             raise OptionError(f"rho must be at most N = {size}, the number of entries that are -1; got {rho}")
-        signs = torch.ones(size)
-        signs[size - self.rho :] = -1
+        signs = torch.where(torch.arange(size) < size - self.rho, 1.0, -1.0)
         self.register_buffer("signs", signs, persistent=False)
 
     def forward(self, entries: Tensor, phases: Tensor | None = None) -> Tensor:  # type: ignore[override]
@@ -67,7 +69,15 @@ class ScaledCayley(Map):
             raise DTypeError(
                 f"ScaledCayley(complex={self.complex}) got a matrix of {matrix.dtype}. Set complex to match"
             )
-        return orthogonality_error(matrix.detach())
+        error = orthogonality_error(matrix.detach())
+        if self.complex or not math.isfinite(error):
+            return error
+        turned_over = float(torch.linalg.det(matrix.detach())) * (-1) ** self.rho < 0  # det Cay(A) = 1
+        return max(error, 2.0) if turned_over else error
+
+    def contains(self, matrix: Tensor, eps: float | None = None) -> bool:
+        """Also that -1 is no eigenvalue of W D^*, which is at no distance from what can be reached."""
+        return super().contains(matrix, eps) and (self.complex or _gap(matrix * self.signs.to(matrix)) >= SMALLEST)
 
     def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         """The Cayley law: angles of Cay(A) uniform on the right half circle; phases uniform in (0, 2 pi)."""
@@ -81,14 +91,20 @@ class ScaledCayley(Map):
         return f"{self.size}, complex=True" if self.complex else f"{self.size}, rho={self.rho}"
 
 
+def _gap(matrix: Tensor) -> float:
+    """How far the eigenvalues of a unitary matrix are from -1."""
+    eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    return float(torch.linalg.svdvals(eye + matrix.detach()).min())
+
+
 def _inverse(matrix: Tensor) -> Tensor:
     """A with Cay(A) = matrix: the transform is its own inverse, where -1 is no eigenvalue."""
-    eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
-    smallest = float(torch.linalg.svdvals(eye + matrix).min())
-    if smallest < 1e-6:
+    gap = _gap(matrix)
+    if gap < SMALLEST:
         raise ManifoldError(
-            f"a matrix under ScaledCayley must not have -1 among the eigenvalues of W D^*; this one is {smallest:.3g} "
+            f"a matrix under ScaledCayley must not have -1 among the eigenvalues of W D^*; this one is {gap:.3g} "
             "away from that. Another rho (of the parity of det W) may do, or the map 'exponential'"
         )
+    eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
     found: Tensor = torch.linalg.solve(eye + matrix, eye - matrix)
     return (found - found.mH) / 2

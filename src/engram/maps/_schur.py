@@ -4,11 +4,11 @@ import math
 from typing import Any
 
 import torch
-from scipy.linalg import schur  # torch has no Schur decomposition
 from torch import Tensor
 
 from engram.errors import OptionError, check_choice
-from engram.maps._map import Map, require_real
+from engram.maps._block_schur import BlockRule, lower_schur
+from engram.maps._map import Map, require_real, rounding
 from engram.maps._orthogonal import Exponential
 from engram.maps._polar import orthogonality_error
 
@@ -25,7 +25,8 @@ class Schur(Map):
         size: N, even or odd.
         mask: ``full`` (the paper): T may reach into the 2 x 2 blocks. Then every real matrix is of this form, and gamma
             is only a soft handle on the spectrum. ``block``: those floor(N/2) entries of T stay zero, and the
-            eigenvalues are exactly gamma_i e^{+-i theta_i}.
+            eigenvalues are exactly gamma_i e^{+-i theta_i}. With ``block`` or a clamped gamma, an assigned matrix
+            comes back to within k eps, k the condition of its eigenvectors: assign one far from normal in float64.
         init: the law of P: haar, henaff, cayley or identity.
         rebase_every: moves the base of P every so many steps (see :class:`Orthogonal`).
         gamma: None trains them; a number clamps them to it.
@@ -95,7 +96,7 @@ class Schur(Map):
         self.basis.after_step(entries)
 
     def free(self, matrix: Tensor) -> tuple[Tensor, ...]:
-        p, form = _lower_schur(matrix, self.mask == "block")
+        p, form = lower_schur(matrix, self.rule)
         n, half = self.size, self.size // 2
         first = torch.arange(0, n - 1, 2)
         a, b = form[first, first], form[first, first + 1]
@@ -113,22 +114,28 @@ class Schur(Map):
         found = self.basis.free(p)
         return found if isinstance(found, Tensor) else found[0]
 
+    @property
+    def rule(self) -> BlockRule:
+        """What the 2 x 2 blocks of the Schur form of V must be."""
+        return BlockRule(self.mask == "block", self.gamma)
+
     def distance(self, matrix: Tensor) -> float:
-        """Zero for mask ``full``; else how far the 2 x 2 blocks are from scaled rotations; and from a clamped gamma."""
+        """Zero for mask ``full`` with gamma trained; else how far the blocks of the Schur form are from their rule.
+
+        What the rounding of V explains is not counted: up to k eps, k the condition of its eigenvectors (at most 100
+        times the usual tolerance).
+        """
         require_real(self, matrix)
         if not bool(torch.isfinite(matrix).all()):
             return math.inf
         if self.mask == "full" and self.gamma is None:
             return 0.0
-        form = _lower_schur(matrix, self.mask == "block")[1]
-        first = torch.arange(0, self.size - 1, 2)
-        inside = (form[first + 1, first] + form[first, first + 1]).abs()
-        worst = float(inside.max()) if self.mask == "block" and len(inside) else 0.0
-        if self.gamma is not None:
-            moduli = torch.hypot(form[first, first], form[first, first + 1])
-            moduli = torch.cat([moduli, form[-1:, -1]]) if self.size % 2 else moduli
-            worst = max(worst, float((moduli - self.gamma).abs().max()))
-        return worst
+        misfit = self.rule.form_misfit(lower_schur(matrix, self.rule)[1])
+        if misfit <= rounding(matrix.dtype):
+            return misfit
+        condition = float(torch.linalg.cond(torch.linalg.eig(matrix.detach().cpu().double()).eigenvectors))
+        explained = min(condition * torch.finfo(matrix.dtype).eps, 100 * rounding(matrix.dtype))
+        return max(0.0, misfit - explained)
 
     def error(self, *free: Tensor) -> float:
         """Of the basis; and for mask ``block`` of the moduli of the eigenvalues of V, which should be gamma.
@@ -157,57 +164,3 @@ class Schur(Map):
     def extra_repr(self) -> str:
         clamped = "" if self.gamma is None else f", gamma={self.gamma}"
         return f"{self.size}, mask={self.mask!r}, gamma_penalty={self.gamma_penalty}, decay={self.decay}{clamped}"
-
-
-def _lower_schur(matrix: Tensor, rotations: bool) -> tuple[Tensor, Tensor]:
-    """V = P F P^T, F lower triangular but for 2 x 2 blocks [[a, b], [c, a]] on the diagonal, in double precision.
-
-    With ``rotations`` the order of the blocks is sought in which they are rotations (c = -b), if there is one.
-    """
-    v = matrix.detach().cpu().double()
-    p = torch.from_numpy(schur(v.mT.numpy(), output="real", sort=lambda re, im: im != 0)[1]).clone()
-    p = _equal_diagonals(v, p)
-    if rotations and _skewness(v, p) > 1e-12:
-        deflated = _equal_diagonals(v, _deflate(v))
-        p = min((p, deflated), key=lambda basis: _skewness(v, basis))
-    return p, p.mT @ v @ p
-
-
-def _equal_diagonals(v: Tensor, p: Tensor) -> Tensor:
-    """Turn the two columns of each block until its diagonal entries agree."""
-    p = p.clone()
-    for i in range(0, len(v) - 1, 2):
-        block = p[:, i : i + 2].mT @ v @ p[:, i : i + 2]
-        angle = 0.5 * math.atan2(-float(block[0, 0] - block[1, 1]), float(block[0, 1] + block[1, 0]))
-        c, s = math.cos(angle), math.sin(angle)
-        p[:, i : i + 2] = p[:, i : i + 2] @ torch.tensor([[c, -s], [s, c]], dtype=p.dtype)
-    return p
-
-
-def _skewness(v: Tensor, p: Tensor) -> float:
-    """How far the blocks are from rotations, and F from lower triangular."""
-    form = p.mT @ v @ p
-    first = torch.arange(0, len(v) - 1, 2)
-    above = form.triu(1)
-    above[first, first + 1] = 0
-    inside = (form[first + 1, first] + form[first, first + 1]).abs()
-    return float(torch.cat([inside, above.abs().flatten()]).max())
-
-
-def _deflate(v: Tensor) -> Tensor:
-    """P from its last columns on: they span an invariant plane on which V turns, so an eigenvector x with x^T x = 0.
-
-    Of the planes at hand the one nearest to that is split off, and the rest compressed to its complement.
-    """
-    rest, done = torch.eye(len(v), dtype=v.dtype), v.new_zeros(len(v), 0)
-    while rest.shape[1] > 1:
-        values, vectors = torch.linalg.eig(rest.mT @ v @ rest)
-        real = rest.shape[1] % 2 == 1  # the single block of an odd N stands last
-        fit = values.imag.abs() if real else (vectors * vectors).sum(0).abs()
-        x = vectors[:, fit.argmin()]
-        plane = x.real[:, None] if real else torch.stack([x.real, x.imag], 1)
-        q = torch.linalg.qr(plane, mode="complete").Q
-        width = plane.shape[1]
-        done = torch.cat([rest @ q[:, :width], done], 1)
-        rest = rest @ q[:, width:]
-    return torch.cat([rest, done], 1)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from engram.errors import unknown
-from engram.maps._transforms import transformed
+from engram.maps._transforms import observed
 
 
 def _places(size: int, device: torch.device) -> Tensor:
@@ -48,8 +48,8 @@ class _Skew(torch.autograd.Function):
 
 
 def _skew(entries: Tensor, size: int) -> Tensor:
-    """Fast from day to day; in plain operations where torch wants to see into them (torch.compile, torch.func)."""
-    if torch.compiler.is_compiling() or transformed():
+    """Fast from day to day; in plain operations where somebody follows them."""
+    if observed():
         return _fill(entries, size, _places(size, entries.device))
     return _Skew.apply(entries, size)
 

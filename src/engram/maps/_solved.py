@@ -17,15 +17,16 @@ class Solved(Map):
 
     The inverse is solved for numerically (Levenberg-Marquardt) from several random starts; a matrix for which nothing
     is found is refused with the distance that was left. (Assigning ``map.sample()`` is exact: a map remembers what it
-    drew.) One real tensor of free parameters.
+    drew.) So a matrix that it ``contains`` may still be refused. One real tensor of free parameters.
     """
+
+    @property
+    def has_inverse(self) -> bool:
+        return False
 
     def free(self, matrix: Tensor) -> Free:
         if self.size > LARGEST:
-            raise ManifoldError(
-                f"{type(self).__name__}({self.size}) has no formula for its inverse, and a search is only tried up to "
-                f"N = {LARGEST}. Assign what the map itself drew with sample(), or load a state_dict"
-            )
+            raise self.no_inverse(f", and a search is only tried up to N = {LARGEST}")
         target = matrix.detach().cpu().to(torch.complex128 if matrix.is_complex() else torch.float64)
         enough = 50 * self.size * torch.finfo(matrix.dtype).eps
         generator = torch.Generator().manual_seed(0)

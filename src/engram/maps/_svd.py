@@ -52,7 +52,8 @@ class SpectralMargin(Map):
 
     def free(self, matrix: Tensor) -> tuple[Tensor, ...]:
         u, s, vt = torch.linalg.svd(matrix.detach())
-        share = ((s - 1) / (2 * self.margin) + 0.5 if self.margin else torch.full_like(s, 0.5)).clamp(1e-7, 1 - 1e-7)
+        share = (s - 1) / (2 * self.margin) + 0.5 if self.margin else torch.full_like(s, 0.5)
+        share = share.clamp(torch.finfo(s.dtype).eps, 1 - torch.finfo(s.dtype).eps)  # p stays finite
         return self._side(self.left, u), self._side(self.right, vt.mT), torch.logit(share)
 
     @staticmethod
@@ -83,6 +84,9 @@ class SpectralReflections(SpectralMargin):
 
     Free parameters: ``m1(2N-m1+1)/2 + m2(2N-m2+1)/2 + N``. Source: Zhang et al. 2018 (spectral RNN),
     spec/spectral.md 4.15.
+
+    With fewer than N reflections on a side only what the map itself drew can be assigned: a singular value
+    decomposition leaves the order and signs of the columns of U and V open, and only some are of so few reflections.
     """
 
     equation = "W = U diag(1 + 2r(sigmoid(p) - 1/2)) V^T, U and V of m1 and m2 reflections"
@@ -95,12 +99,25 @@ class SpectralReflections(SpectralMargin):
     ) -> None:
         if not isinstance(reflections, tuple | list) or len(reflections) != 2:
             raise OptionError(f"reflections must be two numbers, (m1, m2) of U and V; got {reflections!r}")
-        self._reflections = tuple(reflections)
+        self._reflections = tuple(size if m is None else m for m in reflections)
         super().__init__(size, margin)
 
     def _sides(self, init: str, rebase_every: int | None) -> tuple[Map, Map]:
         left, right = (Householder(self.size, m) for m in self._reflections)
         return left, right
+
+    @property
+    def has_inverse(self) -> bool:
+        """With N reflections on both sides."""
+        return self._reflections == (self.size, self.size)
+
+    def free(self, matrix: Tensor) -> tuple[Tensor, ...]:
+        if not self.has_inverse:
+            raise self.no_inverse(" with fewer than N reflections on a side")
+        return super().free(matrix)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, reflections={self._reflections}"
 
     def operate(self, x: Tensor, left: Tensor, right: Tensor, p: Tensor) -> Tensor:  # type: ignore[override]
         """W x for every row of x ``(..., N)``."""

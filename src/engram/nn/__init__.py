@@ -1,5 +1,6 @@
 """Recurrent layers with the calling convention of ``torch.nn.LSTM``."""
 
+from engram.nn._as_lstm import AsLSTM
 from engram.nn._cell import Cell
 from engram.nn._contract import ContractError, check_contract
 from engram.nn._cp_net import CPNet
@@ -13,6 +14,7 @@ from engram.nn._rac import RAC, RACCell, RACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._rnn import RNN, RNNCell
 from engram.nn._s4_block import S4, S4D, S4Cell, S4DCell
+from engram.nn._safe_globals import safe_globals
 from engram.nn._second_order import (
     CPBIRNN,
     CPRNN,
@@ -54,6 +56,7 @@ __all__ = [
     "S4",
     "S4D",
     "URNN",
+    "AsLSTM",
     "BilinearCell",
     "BilinearRNN",
     "CPBilinearCell",
@@ -94,4 +97,5 @@ __all__ = [
     "explicit_copy",
     "make_model",
     "model_options",
+    "safe_globals",
 ]

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
-from engram.errors import DTypeError, OptionError, check_choice, check_size
+from engram.errors import DataError, DTypeError, OptionError, check_choice, check_size
 from engram.kernels import scan
-from engram.maps import Free, MapLike, make_map, mapped_weights
-from engram.nn._parametrized import reduce_parametrized, with_built_weights
+from engram.maps import Free, MapLike, make_map, mapped_weights, without_autocast
+from engram.nn._parametrized import plain_class, restore_class, with_built_weights
 
 
 class Cell(nn.Module, ABC):
@@ -126,17 +126,21 @@ class Cell(nn.Module, ABC):
                 setattr(self, name, map.sample(device=free[0].device, dtype=getattr(self, name).dtype))
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        """``.double()`` and ``.to(torch.float64)`` set the precision of a complex cell, which stays complex."""
+        """``.double()`` and ``.to(torch.float64)`` set the precision of a complex cell, which stays complex.
+
+        Of 16 bits there are no complex numbers to compute with: ``.half()`` and ``.bfloat16()`` leave it at complex64.
+        """
         weight = self.like
         asked = fn(weight.real[:0].contiguous()).dtype if weight.is_complex() else None
         if asked is None or asked == weight.real.dtype:
             return super()._apply(fn, recurse)
+        kind = torch.promote_types(asked, torch.complex64)
 
         def keep(tensor: Tensor) -> Tensor:
             if not tensor.is_complex():
                 moved = fn(tensor)
-                return moved.real.clone() if moved.is_complex() else moved
-            return tensor.to(fn(tensor.real[..., :0].contiguous()).device, asked.to_complex())
+                return moved if moved.dtype == tensor.dtype else tensor.to(moved.device, kind.to_real())
+            return tensor.to(fn(tensor.real[..., :0].contiguous()).device, kind)
 
         return super()._apply(keep, recurse)
 
@@ -184,12 +188,26 @@ class Cell(nn.Module, ABC):
     def penalty(self) -> Tensor:
         """What the maps of this cell add to a training loss; zero for those without a soft constraint."""
         total = self.like.new_zeros(()).real
-        for map, free in mapped_weights(self):
-            total = total + map.penalty(*free)
+        with without_autocast(total):
+            for map, free in mapped_weights(self):
+                total = total + map.penalty(*free)
         return total
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return reduce_parametrized(self) if parametrize.is_parametrized(self) else super().__reduce_ex__(protocol)
+        if not parametrize.is_parametrized(self):
+            return super().__reduce_ex__(protocol)
+        return empty_cell, (plain_class(self),), dict(self.__dict__)
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        restore_class(self)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}"
+
+
+def empty_cell(kind: type[Cell]) -> Cell:
+    """What a file calls to make a cell with parametrized weights, before it is filled. It makes nothing but cells."""
+    if not (isinstance(kind, type) and issubclass(kind, Cell)):
+        raise DataError(f"a cell in a file must be of a subclass of engram.nn.Cell, got {kind!r}")
+    return kind.__new__(kind)

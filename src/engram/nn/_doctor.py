@@ -15,17 +15,29 @@ _last_visit: WeakKeyDictionary[nn.Module, dict[str, Tensor]] = WeakKeyDictionary
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What :func:`doctor` found. ``print`` it; ``healthy`` is False if anything needs attention."""
+    """What :func:`doctor` found. ``print`` it.
+
+    Attributes:
+        notes: what was seen, one sentence each.
+        problems: what needs attention.
+        unseen: what could not be judged yet, and what would show it.
+    """
 
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
 
     @property
     def healthy(self) -> bool:
+        """Whether nothing that was seen needs attention; ``unseen`` says what was not."""
         return not self.problems
 
     def __str__(self) -> str:
         verdict = "healthy" if self.healthy else f"{len(self.problems)} to look at"
+        if self.unseen:
+            verdict = (
+                verdict.replace("healthy", "no problem in what was seen") + f"; not seen: {'; '.join(self.unseen)}"
+            )
         lines = [f"- {note}" for note in self.notes] + [f"! {problem}" for problem in self.problems]
         return "\n".join([f"Diagnosis: {verdict}", *lines])
 
@@ -37,9 +49,10 @@ def doctor(model: nn.Module) -> Diagnosis:
     Works on any module. It remembers the weights from one call to the next: call it, take an optimiser step, call it
     again, and it names the weights that stood still. Nothing in the model is changed.
 
-    >>> report = doctor(nn.Linear(2, 2))
-    >>> report.healthy, len(report.notes)
-    (True, 3)
+    >>> print(doctor(nn.Linear(2, 2, bias=False)))  # doctest: +ELLIPSIS
+    Diagnosis: no problem in what was seen; not seen: gradients (run a backward pass); movement (take an optimiser ...
+    - weight has no gradient yet (no backward pass, or zero_grad was called)
+    - weights noted down: take an optimiser step and ask again to see which of them moved
     """
     report = Diagnosis()
     for name, module in model.named_modules():
@@ -53,6 +66,10 @@ def doctor(model: nn.Module) -> Diagnosis:
         if not bool(torch.isfinite(parameter).all()):
             report.problems.append(f"{name} holds NaN or infinity: go back to an earlier checkpoint")
         _gradient(report, name, parameter)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    if without := sum(p.grad is None for p in trained):
+        which = "gradients" if without == len(trained) else f"gradients of {without} of {len(trained)} weights"
+        report.unseen.append(f"{which} (run a backward pass)")
     _movement(report, model)
     return report
 
@@ -94,6 +111,7 @@ def _movement(report: Diagnosis, model: nn.Module) -> None:
     _last_visit[model] = now
     if before is None:
         report.notes.append("weights noted down: take an optimiser step and ask again to see which of them moved")
+        report.unseen.append("movement (take an optimiser step and ask again)")
         return
     still = [name for name, p in now.items() if name in before and torch.equal(p, before[name].to(p))]
     moved = len(now) - len(still)

@@ -1,5 +1,6 @@
 """Two cells of the spectral family that are not additive: GORU, and Henaff's linear-transition RNN."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ class GORUCell(Cell):
 
     def __init__(self, input_size: int, hidden_size: int, *, map: MapLike | None = None, **options: Any) -> None:
         super().__init__(input_size, hidden_size, **options)
-        made = Givens(hidden_size, layers=2) if map is None else make_map(map, hidden_size)
+        made = make_map(partial(Givens, layers=2) if map is None else map, hidden_size)
         like: dict[str, Any] = {"device": self.weight_ih.device, "dtype": self.weight_ih.dtype}
         self.weight_hh = nn.Parameter(torch.empty(2 * hidden_size, hidden_size, **like))
         self.mod_bias = nn.Parameter(torch.empty(hidden_size, **like))

@@ -42,10 +42,10 @@ def rows_of(input: Tensor | PackedSequence, features: int, batch_first: bool) ->
         raise ShapeError(
             f"input must be {layout} with {features} features (input_size), got {tuple(input.shape)}. {mend}"
         )
-    if 0 in input.shape:
+    if input.shape[1 if batch_first and input.dim() == 3 else 0] == 0:
         raise ShapeError(
-            f"input must hold at least one step of at least one sequence, got shape {tuple(input.shape)}. "
-            "Leave empty batches out"
+            f"input must hold at least one step, as torch.nn.RNN asks for too; got {tuple(input.shape)}, which is "
+            f"{layout if input.dim() == 3 else '(time, features)'}. Leave empty sequences out"
         )
     if input.dim() == 2:
         return Rows(
@@ -95,6 +95,11 @@ def check_dtype(data: Tensor, weight: Tensor) -> Tensor:
     fits = weight.is_complex() and data.dtype == weight.real.dtype
     if fits or (data.is_floating_point() and torch.is_autocast_enabled(weight.device.type)):
         return data.to(weight.dtype)
+    if weight.is_complex() and data.dtype in (torch.bfloat16, torch.float16):
+        raise DTypeError(
+            f"input is {data.dtype} and the layer {weight.dtype}: there are no complex numbers of 16 bits to compute "
+            f"with. Convert the input: input.to({weight.real.dtype})"
+        )
     raise DTypeError(
         f"input is {data.dtype} and the layer {weight.dtype}. "
         f"Convert one: input.to({weight.dtype}) or layer.to({data.dtype})"
@@ -119,16 +124,16 @@ def check_state(state: State, expected: tuple[int, ...], kind: type | None, weig
         state = kind(*state)
     elif kind is not None or not isinstance(state, Tensor):
         raise DTypeError(
-            f"state must be {name}, got {type(state).__name__}. Leave it out to start from the initial state"
+            f"state (hx) must be {name}, got {type(state).__name__}. Leave it out to start from the initial state"
         )
 
     def check(tensor: Tensor) -> Tensor:
         if not isinstance(tensor, Tensor):
-            raise DTypeError(f"state must be {name}, got {type(tensor).__name__} inside. Use torch.as_tensor")
+            raise DTypeError(f"state (hx) must be {name}, got {type(tensor).__name__} inside. Use torch.as_tensor")
         if tuple(tensor.shape) != expected:
             raise ShapeError(
-                f"state must be {name} of shape {expected} (num_layers * directions, batch, hidden_size; no batch "
-                f"for an unbatched input), got {tuple(tensor.shape)}. Leave it out to start from the initial state"
+                f"state (hx) must be {name} of shape {expected} (num_layers * directions, batch, size of one state; no "
+                f"batch for an unbatched input), got {tuple(tensor.shape)}. layer.initial_state(batch) makes one"
             )
         try:
             return check_dtype(tensor, weight)

@@ -1,19 +1,24 @@
 """Two things torch leaves out for modules with parametrized weights: pickling them, and baking the weights in.
 
-torch gives such a module a class made at run time. Pickle cannot find that class again; and deep copies share it,
-so that torch's own ``remove_parametrizations`` on a copy takes the weight away from the original too.
+torch gives such a module a class made at run time. Pickle cannot find that class again, so a file names the class that
+somebody wrote and the other one is made when the file is read; and deep copies share it, so that torch's own
+``remove_parametrizations`` on a copy takes the weight away from the original too.
 """
 
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from engram.errors import DataError
+from engram.nn._kept import matrix_of
+
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
-def _plain_class(module: nn.Module) -> type[nn.Module]:
+def plain_class(module: nn.Module) -> type[nn.Module]:
+    """The class of a parametrized module as somebody wrote it."""
     return type(module).__bases__[0]
 
 
@@ -29,14 +34,16 @@ def _other_modules(module: nn.Module) -> dict[str, nn.Module | None]:
 def with_built_weights(module: AnyModule) -> AnyModule:
     """A view of a module in which every parametrized weight is a plain tensor, built now and still in the graph.
 
-    For a loop that reads the weight at every step: through the view it is built once a call. (torch's own
-    ``parametrize.cached`` is one switch for the whole process, unsafe with threads and with recomputation.)
+    For a loop that reads the weight at every step: through the view it is built once per call, and in evaluation less
+    often (:mod:`engram.nn._kept`). (torch's own ``parametrize.cached``, which is obeyed where somebody uses it, is one
+    switch for the whole process, unsafe with threads and with recomputation.)
     """
-    if not parametrize.is_parametrized(module):
+    if "parametrizations" not in module._modules:
         return module
-    view = _plain_class(module).__new__(_plain_class(module))
+    view = plain_class(module).__new__(plain_class(module))
     view.__dict__.update(module.__dict__)
-    view.__dict__.update({name: getattr(module, name) for name in _parametrizations(module)})
+    for name, entry in _parametrizations(module).items():
+        view.__dict__[name] = getattr(module, name) if parametrize._cache_enabled else matrix_of(entry)
     view.__dict__["_modules"] = _other_modules(module)
     return cast(AnyModule, view)
 
@@ -53,25 +60,29 @@ def assign(module: nn.Module, name: str, value: Tensor) -> None:
 def bake(module: nn.Module) -> None:
     """Turn every parametrized weight of this module into a plain parameter of the same value."""
     values = {name: getattr(module, name).detach().clone() for name in _parametrizations(module)}
-    module.__class__ = _plain_class(module)
+    module.__class__ = plain_class(module)
     del module.parametrizations
     for name, value in values.items():
         module.register_parameter(name, nn.Parameter(value))
 
 
-def reduce_parametrized(module: nn.Module) -> tuple[Any, ...]:
-    """What ``module.__reduce_ex__`` returns: the plain class, the names of the parametrized weights, the attributes."""
-    return rebuild, (_plain_class(module), list(_parametrizations(module))), dict(module.__dict__)
-
-
-def rebuild(plain: type[nn.Module], weights: list[str]) -> nn.Module:
-    """An empty module with the class that torch makes for one with these parametrized weights; pickle fills it.
+def restore_class(module: nn.Module) -> None:
+    """Give a module read from a file the class that torch makes for its parametrized weights.
 
     Not by registering them: that would ask each map to take its matrix back, and a map may refuse one whose training
-    has diverged.
+    has diverged. The file may come from a stranger, so the names are checked.
     """
-    module = plain.__new__(plain)
+    lists = module._modules.get("parametrizations")
+    if lists is None:
+        return
+    entries = dict(lists.items()) if isinstance(lists, nn.ModuleDict) else {"": lists}
+    for name, entry in entries.items():
+        taken = hasattr(type(module), name) or name in module._parameters
+        if not isinstance(entry, parametrize.ParametrizationList) or not name.isidentifier() or taken:
+            raise DataError(
+                f"a {type(module).__name__} in a file must have parametrizations of weights; {name!r} is not one. "
+                "The file is damaged, or was not written by engram"
+            )
     parametrize._inject_new_class(module)
-    for name in weights:
+    for name in entries:
         parametrize._inject_property(module, name)
-    return module

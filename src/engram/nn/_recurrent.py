@@ -17,7 +17,7 @@ from engram.kernels import State, map_state, without_autocast
 from engram.maps import Map, transformed
 from engram.nn._cell import Cell
 from engram.nn._inputs import Rows, check_dropout, check_dtype, check_finite, check_state, rows_of
-from engram.nn._parametrized import bake
+from engram.nn._parametrized import bake, with_built_weights
 from engram.nn._segments import run_in_segments
 
 _TORCH_NAME = re.compile(r"(\w+)_l(\d+)(_reverse)?")
@@ -56,9 +56,10 @@ class Recurrent(nn.Module):
         check_finite: refuse NaN and infinity in the input (costs a pass over it).
         options: what the cell takes.
 
-    Inputs: input, state
+    Inputs: input, hx
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        state: ``(L*directions, B, H)`` (no B if unbatched), or a NamedTuple of such; left out, the initial state.
+        hx: the state before the first step, ``(L*directions, B, H)`` (no B if unbatched), or a NamedTuple of such;
+            default: the initial state of the layer, :meth:`initial_state`.
 
     Outputs: output, state
         output: ``(T, B, directions*H)``, in the form of the input.
@@ -128,12 +129,12 @@ class Recurrent(nn.Module):
     def directions(self) -> int:
         return 2 if self.bidirectional else 1
 
-    def forward(self, input: Tensor | PackedSequence, state: State = None) -> tuple[Any, State]:
+    def forward(self, input: Tensor | PackedSequence, hx: State = None) -> tuple[Any, State]:
         rows = rows_of(input, self.input_size, self.batch_first)
         data = check_dtype(rows.data, self.cells[0].like)  # before anything is computed
         if self.check_finite:
             check_finite(data)
-        starts = self._starts(rows, state, unbatched=isinstance(input, Tensor) and input.dim() == 2)
+        starts = self._starts(rows, hx, unbatched=isinstance(input, Tensor) and input.dim() == 2)
         with without_autocast(data):
             layers, finals = self._layers(data, starts, rows.sizes)
 
@@ -147,19 +148,29 @@ class Recurrent(nn.Module):
         last state of every cell."""
         layers: list[Tensor] = []
         finals: list[State] = []
+        cells = list(self.cells)
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 data = data * F.dropout(torch.ones_like(data.real), self.dropout, self.training)  # a real mask
-            data = check_dtype(data, self.cells[layer * self.directions].like)  # real output, complex weights
+            data = check_dtype(data, cells[layer * self.directions].like)  # real output, complex weights
             keep = self.return_sequence or self.output_all_layers or layer < self.num_layers - 1
             outputs = []
             for k in range(layer * self.directions, (layer + 1) * self.directions):
-                output, final = self._run(self.cells[k], data, starts[k], sizes, k % self.directions == 1, keep)
-                outputs.append(output if keep else self.cells[k].output(final))
+                output, final = self._run(cells[k], data, starts[k], sizes, k % self.directions == 1, keep)
+                outputs.append(output if keep else cells[k].output(final))
                 finals.append(final)
             data = outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)
             layers.append(data)
         return layers, finals
+
+    def initial_state(self, batch: int) -> State:
+        """The state from which a batch of so many sequences starts; ``layer(x, hx=layer.initial_state(B))`` is
+        ``layer(x)``.
+
+        ``(L*directions, B, H)``, or a NamedTuple of such; ``(L*directions, B, H + H*N)`` for S4 and S4D.
+        """
+        check_size("batch", batch, least=0)
+        return map_state(lambda *s: torch.stack(s), *(cell.initial_state(batch) for cell in self.cells))
 
     def _starts(self, rows: Rows, state: State, unbatched: bool) -> list[State]:
         """One state a cell: cut out of the one given, or the cells' own."""
@@ -173,6 +184,7 @@ class Recurrent(nn.Module):
     def _run(
         self, cell: Any, data: Tensor, start: State, sizes: Tensor | None, reverse: bool, keep: bool
     ) -> tuple[Any, State]:
+        cell = with_built_weights(cell)
         if self.checkpoint_every is None or transformed():
             output, final = cell.run(data, start, sizes, reverse)
             return output, final
@@ -196,8 +208,13 @@ class Recurrent(nn.Module):
 
     def __getattr__(self, name: str) -> Any:
         """``layer.weight_hh_l1_reverse`` reads the weight of a cell by the name it has in torch."""
-        found = self._weight(name)
-        return getattr(*found) if found else super().__getattr__(name)
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            found = self._weight(name)
+            if found is None:
+                raise
+            return getattr(*found)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """``layer.weight_hh_l0 = matrix`` sets the weight of that cell; under a map, moves it to that matrix."""

@@ -14,7 +14,7 @@ from engram.nn._recurrent import Recurrent
 from engram.nn._rows import TimeLine
 from engram.nn._s4 import LowRankSpace
 from engram.nn._s4d import DiagonalSpace
-from engram.nn._state_space import System, complex_of
+from engram.nn._state_space import System, complex_of, wide
 
 MODES = ("convolution", "recurrence")
 NORMS: dict[str, Any] = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": None}
@@ -113,8 +113,8 @@ class S4DCell(Cell):
         if self.two_sided:
             raise OptionError("two_sided layers read ahead and cannot step: use mode='convolution', on whole sequences")
         system, input = self.space.discretize(), self._normed(drive, before=True)
-        memory = system.step(input, self._memory(state))
-        return self._state(self._finish(drive, system.read(memory) + self.space.skip * input), memory)
+        memory = system.step(wide(input), self._memory(state))
+        return self._state(self._finish(drive, system.read(memory).to(input.dtype) + self.space.skip * input), memory)
 
     def run(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
         """All steps, by convolution; step by step with mode "recurrence" or under ``kernels.use("reference")``.
@@ -125,10 +125,10 @@ class S4DCell(Cell):
         line, normed = TimeLine(drive, sizes, reverse), self._normed(drive, before=True)
         if not self.two_sided and (self.mode == "recurrence" or chosen() == "reference" or line.steps == 1):
             before = self._memory(self.initial_state(line.batch) if state is None else state)
-            said, memory = scan(system.step, normed, before, sizes, reverse, system.read)
+            said, memory = scan(system.step, wide(normed), before, sizes, reverse, system.read)
         else:
-            said, memory = self._convolved(system, normed, line, state)
-        output = self._finish(drive, said + self.space.skip * normed)
+            said, memory = self._convolved(system, wide(normed), line, state)
+        output = self._finish(drive, said.to(normed.dtype) + self.space.skip * normed)
         return output, self._state(line.last(output), memory)
 
     def _convolved(self, system: System, normed: Tensor, line: TimeLine, state: State) -> tuple[Tensor, Tensor]:
@@ -160,7 +160,10 @@ class S4DCell(Cell):
         return complex_of(state[:, self.hidden_size :].unflatten(1, (self.hidden_size, -1, 2)))
 
     def _state(self, output: Tensor, memory: Tensor) -> Tensor:
-        return torch.cat([output, torch.view_as_real(memory).flatten(1)], 1)
+        pairs = torch.stack(
+            [memory.real, memory.imag], -1
+        )  # the gradient of view_as_real needs an even place in memory
+        return torch.cat([output, pairs.flatten(1).to(output.dtype)], 1)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, norm={self.norm_type!r}, prenorm={self.prenorm}, mode={self.mode!r}"
@@ -234,6 +237,11 @@ class S4D(Recurrent):
         if state is None and self.checkpoint_every is None:
             return [None] * len(self.cells)  # zero, and known to be: it has nothing to say
         return super()._starts(rows, state, unbatched)
+
+    def initial_state(self, batch: int) -> State:
+        if self.cells[0].two_sided:
+            raise OptionError("two_sided layers read the whole sequence at once and have no state to start from")
+        return super().initial_state(batch)
 
 
 class S4(S4D):

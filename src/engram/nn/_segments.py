@@ -13,14 +13,12 @@ from torch.utils.checkpoint import checkpoint
 
 from engram.kernels import State, first_rows, replace_rows
 from engram.nn._cell import Cell
-from engram.nn._parametrized import with_built_weights
 
 
 def run_in_segments(
     cell: Cell, data: Tensor, state: State, sizes: Tensor | None, reverse: bool, every: int, keep: bool
 ) -> tuple[Tensor | None, State]:
     """:meth:`Cell.run` in segments of ``every`` steps. Without ``keep`` there are no outputs, only the last state."""
-    cell = with_built_weights(cell)
     outputs: list[Tensor] = []
     pieces = list(_cut(data, sizes, every))
     for piece, alive in reversed(pieces) if reverse else pieces:

@@ -25,8 +25,8 @@ from engram.nn._rnn import RNN
 
 
 def _complex(dtype: torch.dtype | None) -> torch.dtype:
-    """A complex dtype of the precision asked for."""
-    return (dtype or torch.get_default_dtype()).to_complex()
+    """A complex dtype of the precision asked for, at least complex64: of 16 bits there is none to compute with."""
+    return torch.promote_types(dtype or torch.get_default_dtype(), torch.complex64)
 
 
 @torch.no_grad()

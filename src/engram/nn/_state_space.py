@@ -18,8 +18,14 @@ from engram.errors import OptionError, check_between, check_choice, check_size
 STEPS = ("exp", "softplus")
 
 
+def wide(tensor: Tensor) -> Tensor:
+    """In float32 if it has 16 bits: systems are complex, and no complex numbers are that small."""
+    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
+
+
 def complex_of(pairs: Tensor) -> Tensor:
     """``(..., 2)`` real to ``(...)`` complex. (A view would need an even place in memory.)"""
+    pairs = wide(pairs)
     return torch.complex(pairs[..., 0], pairs[..., 1])
 
 
@@ -118,12 +124,13 @@ class StateSpace(nn.Module, ABC):
     @property
     def rates(self) -> Tensor:
         """lambda, ``(H, N/2)``."""
-        return self.shared(torch.complex(-torch.exp(self.log_decay), -self.frequency))
+        return self.shared(torch.complex(-torch.exp(wide(self.log_decay)), -wide(self.frequency)))
 
     @property
     def step_sizes(self) -> Tensor:
         """Delta, ``(H, 1)``."""
-        return (torch.exp(self.log_step) if self.dt_transform == "exp" else F.softplus(self.log_step))[:, None]
+        log_step = wide(self.log_step)
+        return (torch.exp(log_step) if self.dt_transform == "exp" else F.softplus(log_step))[:, None]
 
     @abstractmethod
     def reset_parameters(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from engram.errors import DTypeError, EngramError, OptionError, ShapeError, check_size
 
@@ -25,6 +26,7 @@ class Caller:
     def __init__(self, module: nn.Module, input_size: int | None) -> None:
         if not isinstance(module, nn.Module):
             raise DTypeError(f"a model is a torch.nn.Module, got {type(module).__name__}")
+        _check_numbers(module)
         self.module = module
         weight = next((p for p in module.parameters() if p.is_floating_point() or p.is_complex()), torch.zeros(()))
         self.dtype, self.device = weight.dtype.to_real(), weight.device
@@ -74,10 +76,7 @@ class Caller:
         except EngramError:
             raise
         except Exception as error:  # a model of someone else may raise anything
-            said = " ".join(str(error).split())
-            raise ShapeError(
-                f"the model refused inputs of shape {tuple(inputs.shape)}: {type(error).__name__}: {said[:300]}"
-            ) from error
+            raise ShapeError(f"the model refused inputs of shape {tuple(inputs.shape)}: {one_line(error)}") from error
 
     @contextmanager
     def _reading(self, inputs: Tensor) -> Iterator[Tensor]:
@@ -94,6 +93,25 @@ class Caller:
             yield inputs.argmax(-1)
         finally:
             hook.remove()
+
+
+def one_line(error: Exception) -> str:
+    """What a library that is not ours said: the first line, at most 300 letters."""
+    return f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')[:300]}"
+
+
+def _check_numbers(module: nn.Module) -> None:
+    """A model without numbers in it cannot be measured."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        if is_lazy(tensor):
+            raise OptionError(
+                f"{type(module).__name__} has parameters without a shape (a lazy module): call it once, then measure it"
+            )
+        if tensor.is_meta:
+            raise DTypeError(
+                f"{type(module).__name__} is on the meta device and holds no numbers: make it on another device, or "
+                'call model.to_empty(device="cpu") and load a state_dict'
+            )
 
 
 def _found_size(module: nn.Module) -> int | None:

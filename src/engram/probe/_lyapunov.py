@@ -154,7 +154,9 @@ def lyapunov(
                 frame = jacobian(state, inputs[:, time]).detach() @ frame
                 state = step(state, inputs[:, time]).detach()
         largest = max(largest, float(frame.norm(dim=1).max()))
-        frame, triangle = torch.linalg.qr(frame)
+        wide = torch.promote_types(frame.dtype, torch.float32)  # LAPACK has no numbers of 16 bits
+        orthonormal, triangle = torch.linalg.qr(frame.to(wide))
+        frame = orthonormal.to(frame.dtype)
         if piece[0] >= burn_in:
             gains = triangle.diagonal(dim1=-2, dim2=-1).double().abs()
             found.append(gains.where(gains > rounding * largest, 0).log() / interval)

@@ -14,7 +14,8 @@ def recurrent_matrices(module: nn.Module) -> list[tuple[str, Tensor, Any, tuple[
     for path, part in module.named_modules():
         mapped = parametrize.is_parametrized(part, "weight_hh")
         maps = dict(zip(part.parametrizations, mapped_weights(part), strict=False)) if mapped else {}
-        names = [name for name in part._parameters if name.startswith("weight_hh")] + ["weight_hh"] * mapped
+        names = [name for name, _ in part.named_parameters(recurse=False) if name.startswith("weight_hh")]
+        names += ["weight_hh"] * mapped
         for name in names:
             weight = getattr(part, name)
             if isinstance(weight, Tensor) and weight.dim() == 2 and weight.shape[0] == weight.shape[1]:

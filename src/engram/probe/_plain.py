@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from engram.errors import NonFiniteError, ShapeError
@@ -20,7 +21,9 @@ def square(matrix: Tensor | np.ndarray, name: str = "W") -> np.ndarray:
 
 def array64(values: Tensor | np.ndarray, name: str) -> np.ndarray:
     """A tensor or an array as float64 or complex128, a copy of its own, all of it finite."""
-    raw = values.detach().resolve_conj().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if isinstance(values, Tensor):
+        values = values.detach().resolve_conj().cpu().to(torch.complex128 if values.is_complex() else torch.float64)
+    raw = values.numpy() if isinstance(values, Tensor) else np.asarray(values)
     array = raw.astype(np.complex128 if np.iscomplexobj(raw) else np.float64)
     if not np.isfinite(array).all():
         raise NonFiniteError(f"{name} holds NaN or infinity: there is nothing to measure")

@@ -8,7 +8,7 @@ import torch
 from scipy.linalg import schur
 from torch import Tensor, nn
 
-from engram.errors import OptionError
+from engram.errors import NonFiniteError, OptionError
 from engram.maps import Schur
 from engram.probe._matrices import recurrent_matrices
 from engram.probe._plain import plain
@@ -95,6 +95,8 @@ def learned_structure(model: nn.Module | Subject) -> Structure:
 
 def _matrix(name: str, weight: Tensor, map: Any, free: tuple[Tensor, ...]) -> Matrix:
     v = weight.to(torch.complex128 if weight.is_complex() else torch.float64)
+    if not bool(torch.isfinite(v).all()):
+        raise NonFiniteError(f"{name} holds NaN or infinity: it has no Schur form")
     size = len(v)
     drift = float(torch.linalg.norm(v.mH @ v - torch.eye(size, dtype=v.dtype))) / size**0.5
     if isinstance(map, Schur):

@@ -54,6 +54,7 @@ class Subject(Caller):
             self._learn_form(batch_first, length)
             self._learn_state()
         self._notice_randomness()
+        self._notice_numbers()
 
     @classmethod
     def of(cls, model: "nn.Module | Subject", **options: Any) -> "Subject":
@@ -213,6 +214,15 @@ class Subject(Caller):
             )
         elif random:
             self.notes.append("two equal calls gave different outputs (dropout): measured in evaluation mode, without")
+
+    def _notice_numbers(self) -> None:
+        """Weights that are not finite, or of few digits."""
+        named = [*self.module.named_parameters(), *self.module.named_buffers()]
+        broken = [name for name, tensor in named if not bool(torch.isfinite(tensor.detach()).all())]
+        if broken:
+            self.notes.append(f"{broken[0]} holds NaN or infinity ({len(broken)} of {len(named)} tensors do)")
+        if self.dtype in (torch.bfloat16, torch.float16):
+            self.notes.append(f"the model computes in {self.dtype}: numbers are good to two or three digits")
 
     def _agrees(self, inputs: Tensor) -> bool:
         return torch.equal(self._call(inputs)[0].nan_to_num(), self._call(inputs)[0].nan_to_num())

@@ -12,6 +12,7 @@ from engram.train._denormals import without_denormals
 from engram.train._fabric import make_fabric
 from engram.train._loop import Loop
 from engram.train._settings import Settings
+from engram.train._threads import threads_for
 
 
 def plan(settings: Settings, measured: int = 5) -> dict[str, Any]:
@@ -19,6 +20,7 @@ def plan(settings: Settings, measured: int = 5) -> dict[str, Any]:
 
     With several processes, those of one of them.
     """
+    settings = replace(settings, threads=threads_for(settings))
     share = replace(settings, processes=1, batch=settings.batch // settings.processes)  # that of one process
     with torch.random.fork_rng(devices=()), without_denormals(settings.threads):
         loop = Loop(share, make_fabric(share))

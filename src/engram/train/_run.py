@@ -22,6 +22,7 @@ from engram.train._interrupt import Interrupt
 from engram.train._network import make_network
 from engram.train._report import check_tensorboard
 from engram.train._settings import Settings
+from engram.train._threads import threads_for
 from engram.train._worker import Observer, Worker
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def train(
     any end, :func:`resume` goes on. ``show`` prints progress to standard error; ``command`` is noted in run.json;
     ``observe``, such as :func:`engram.probe.watch`, measures the network every ``settings.probe_every`` steps.
     """
-    settings = replace(settings, threads=settings.threads or torch.get_num_threads())  # resume with as many
+    settings = replace(settings, threads=threads_for(settings))  # resume with as many
     folder = Path(out) / (_free_name(Path(out), settings) if name is None else _inside(name))
     _rehearse(settings)
     run = RunDirectory.create(folder, settings, command)

@@ -1,0 +1,75 @@
+"""``engram bench token``: one step at a time in evaluation, as text is generated, against torch.nn.LSTM."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import nn
+
+from engram.bench._figure import draw_bars
+from engram.bench._measure import geomean, interleaved, machine, spread
+from engram.nn import GORU, RNN, S4D, ExpRNN, HouseholderRNN, NonNormalRNN, ScoRNN
+
+SIZES = (64, 200, 512)
+QUICK = (200,)
+LAYERS = 2
+TOKENS = 20
+"""Steps per timed call."""
+BASE = "torch.nn.LSTM"
+OURS = ("RNN", "ExpRNN", "ExpRNN, folded", "ScoRNN", "NonNormalRNN", "HouseholderRNN", "GORU", "S4D")
+TARGETS = {f"{name}/{BASE}": (1.0, None) for name in ("RNN", "ExpRNN", "ScoRNN", "NonNormalRNN")}
+"""At most: the geometric mean, the worst size."""
+
+
+def contestants(size: int) -> dict[str, Callable[[], None]]:
+    """Layers of this many units and inputs, batch 1, each ready to read some tokens and hand its state on."""
+    kinds: tuple[Any, ...] = (nn.LSTM, nn.RNN, RNN, ExpRNN, ScoRNN, NonNormalRNN, HouseholderRNN, GORU, S4D)
+    layers = {
+        f"torch.nn.{kind.__name__}" if kind in (nn.LSTM, nn.RNN) else kind.__name__: kind(size, size, LAYERS)
+        for kind in kinds
+    }
+    layers["ExpRNN, folded"] = ExpRNN(size, size, LAYERS).fold()
+    return {name: _generate(layer.eval(), size) for name, layer in layers.items()}
+
+
+def _generate(layer: nn.Module, size: int) -> Callable[[], None]:
+    token = torch.randn(1, 1, size)
+
+    @torch.no_grad()
+    def call() -> None:
+        state = None
+        for _ in range(TOKENS):
+            _, state = layer(token, state)
+
+    return call
+
+
+def bench_token(quick: bool = False, repeats: int = 7, tell: Callable[[str], None] = print) -> dict[str, Any]:
+    """Race all contestants with one thread; returns ``summary`` (ratios), ``rows`` (ms per token) and ``machine``."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    rows: list[dict[str, Any]] = []
+    try:
+        for size in QUICK if quick else SIZES:
+            times = interleaved(contestants(size), repeats, time.thread_time)  # of one thread, whatever else runs
+            for name, seconds in times.items():
+                rows.append({"H": size, "contestant": name, **spread([s / TOKENS for s in seconds])})
+            shown = ", ".join(f"{name} {1e3 * median(times[name]) / TOKENS:.2f} ms" for name in (BASE, *OURS[1:5]))
+            tell(f"H={size}, per token: {shown}")
+    finally:
+        torch.set_num_threads(before)
+    table = {(row["H"], row["contestant"]): row["median_ms"] for row in rows}
+    summary = {}
+    for name in OURS:
+        ratios = [table[size, name] / table[size, BASE] for size in sorted({row["H"] for row in rows})]
+        summary[f"{name}/{BASE}"] = {"geomean": geomean(ratios), "worst": max(ratios)}
+    return {"summary": summary, "rows": rows, "machine": machine()}
+
+
+def draw_token(result: dict[str, Any], path: Path) -> None:
+    """Time per token over that of torch.nn.LSTM, one bar per layer."""
+    ratios = {name.partition("/")[0]: ratio["geomean"] for name, ratio in result["summary"].items()}
+    draw_bars(ratios, f"time per token / {BASE}", path)

@@ -1,0 +1,70 @@
+"""Any layer with the state of torch.nn.LSTM, for programs that are written for it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from engram.errors import DTypeError, OptionError
+from engram.kernels import map_state
+from engram.nn._recurrent import Recurrent
+
+Pair = tuple[Tensor, Tensor]
+
+
+class AsLSTM(nn.Module):
+    """A layer that takes and returns the pair ``(h, c)`` of ``torch.nn.LSTM``.
+
+    For programs that unpack two states, store them and clear them with zeros (sb3-contrib's RecurrentPPO does). A layer
+    whose state is one tensor keeps it in ``h``, and ``c`` stays zero; one with two (RAC) fills both. A row of zeros in
+    both is a fresh start, also where the layer itself starts elsewhere.
+
+    Args:
+        layer: an engram layer with real states of ``hidden_size`` numbers.
+
+    Inputs: input, hx
+        input: as the layer takes it.
+        hx: ``(h, c)``, both ``(L*directions, B, H)`` (no B if unbatched); default: the layer's own start.
+
+    Outputs: output, (h, c)
+
+    Attributes: ``layer``, and of it ``input_size``, ``hidden_size``, ``num_layers``, ``batch_first``, ``dropout``,
+    ``bidirectional``; ``proj_size`` is 0.
+
+    >>> from engram.nn import AsLSTM, ExpRNN
+    >>> output, (h, c) = AsLSTM(ExpRNN(3, 5))(torch.zeros(7, 2, 3))
+    >>> h.shape, c.shape
+    (torch.Size([1, 2, 5]), torch.Size([1, 2, 5]))
+    """
+
+    proj_size = 0
+
+    def __init__(self, layer: Recurrent) -> None:
+        super().__init__()
+        if not isinstance(layer, Recurrent):
+            raise DTypeError(f"AsLSTM takes a layer of engram.nn, got {type(layer).__name__}")
+        cell = layer.cells[0]
+        if cell.like.is_complex() or (cell.output_size, cell.state_width) != (layer.hidden_size, layer.hidden_size):
+            raise OptionError(
+                f"AsLSTM needs a layer with real states of hidden_size numbers, as nn.LSTM has; a state of "
+                f"{type(layer).__name__}({layer.hidden_size}) is {cell.state_width} numbers of {cell.like.dtype}"
+            )
+        self.layer = layer
+        for name in ("input_size", "hidden_size", "num_layers", "batch_first", "dropout", "bidirectional"):
+            setattr(self, name, getattr(layer, name))
+
+    def forward(self, input: Tensor | PackedSequence, hx: Pair | None = None) -> tuple[Any, Pair]:
+        output, state = self.layer(input, None if hx is None else self._state(*hx))
+        return output, (state, torch.zeros_like(state)) if isinstance(state, Tensor) else tuple(state)  # type: ignore[return-value]
+
+    def _state(self, h: Tensor, c: Tensor) -> Any:
+        """The state of the layer: its start in the rows that are zero."""
+        batch = h.shape[1] if h.dim() == 3 else 1
+        start = map_state(lambda *s: torch.stack(s), *(cell.initial_state(batch) for cell in self.layer.cells))
+        fresh = ((h == 0) & (c == 0)).all(-1, keepdim=True)
+        given = h if isinstance(start, Tensor) else type(start)(h, c)  # type: ignore[call-arg]
+        return map_state(lambda now, first: torch.where(fresh, first.reshape(now.shape), now), given, start)
+
+    def flatten_parameters(self) -> None:
+        """Nothing to do. Here because programs for torch.nn call it."""

@@ -1,0 +1,52 @@
+"""What ``torch.load(weights_only=True)`` must know to read a whole layer."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+from torch.nn.utils.parametrize import ParametrizationList
+
+from engram.maps import Map
+from engram.nn._cell import Cell, empty_cell
+from engram.nn._models import MODELS, NETWORKS
+from engram.nn._recurrent import Recurrent
+from engram.nn._state_space import StateSpace
+from engram.nn._tensor_net import TensorNet
+
+ROOMS = ("engram.maps.", "engram.nn.")
+TORCH = (
+    nn.BatchNorm1d,
+    nn.Identity,
+    nn.LayerNorm,
+    nn.Linear,
+    nn.ModuleDict,
+    nn.ModuleList,
+    ParametrizationList,
+)
+"""Of what torch's own modules our layers are made."""
+
+
+def safe_globals() -> list[Any]:
+    """The classes that a saved layer is made of, for ``torch.load`` to allow::
+
+        torch.save(layer, "layer.pt")
+        with torch.serialization.safe_globals(engram.safe_globals()):
+            layer = torch.load("layer.pt", weights_only=True)
+
+    Every layer, cell and map of engram, the parts and states they have, and the modules of torch in them. None of them
+    runs code out of a file, imports a module or touches a file when it is made or filled; what a hostile file can do is
+    what it can do with ``torch.nn.Linear``: ask for more memory than there is. Classes of your own are yours to add.
+    """
+    kinds = [kind for base in (Cell, Map, Recurrent, StateSpace, TensorNet) for kind in _family(base)]
+    states = {kind.State for kind in kinds if issubclass(kind, Cell) and kind.State is not None}
+    known = {*kinds, *states, *MODELS.values(), *NETWORKS.values(), *TORCH}
+    return [*sorted(known, key=lambda kind: (kind.__module__, kind.__qualname__)), empty_cell]
+
+
+def _family(base: type) -> Iterator[type]:
+    """The subclasses that engram itself defines."""
+    subclasses: list[type] = base.__subclasses__()
+    for kind in subclasses:
+        if kind.__module__.startswith(ROOMS):
+            yield kind
+            yield from _family(kind)
