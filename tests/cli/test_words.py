@@ -267,5 +267,5 @@ def test_completion(shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Pa
         assert word in said.out
     if program := shutil.which(shell):
         (tmp_path / "script").write_text(said.out)
-        checked = subprocess.run([program, "-n", str(tmp_path / "script")], capture_output=True, text=True, timeout=60)
+        checked = subprocess.run([program, "-n", str(tmp_path / "script")], capture_output=True, text=True, timeout=600)
         assert (checked.returncode, checked.stderr) == (0, "")

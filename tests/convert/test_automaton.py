@@ -111,6 +111,7 @@ def test_the_network_as_a_file(tmp_path: Path) -> None:
     )
     readout.double().load_state_dict({"weight": tensors["readout.weight"]})
     expected = [[float(automaton.value(word))] for word in WORDS]
+    # positive terms do not cancel: at most 6 sums of 2 products, some 20 roundings of 1.1e-16
     np.testing.assert_allclose(word_values(layer, readout, WORDS), expected, rtol=1e-14)
     again = WeightedAutomaton.read(tmp_path / "net.safetensors")
     np.testing.assert_allclose([[again.value(word)] for word in WORDS], expected, rtol=1e-14)

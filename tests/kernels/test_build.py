@@ -40,7 +40,7 @@ def start(program: str, cache: Path, **changes: str) -> subprocess.Popen[str]:
 
 
 def status(process: subprocess.Popen[str]) -> dict[str, str]:
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return json.loads(out)
 

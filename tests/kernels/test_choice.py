@@ -17,7 +17,7 @@ def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         env={**os.environ, **environment},
     )
 

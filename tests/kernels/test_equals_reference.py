@@ -71,7 +71,8 @@ def test_the_reference_is_the_loop_of_torch(activation: str, problem: Callable[.
         h = case["start"]
         for x, state in zip(case["input"], states, strict=True):
             h = cell(x, h)
-            torch.testing.assert_close(state, h, rtol=0, atol=1e-14)  # float64 rounding of sums of 8
+            # 8 eps |h| for a step, and 2^6 times as much after 6 steps, for |W| is about 2
+            torch.testing.assert_close(state, h, rtol=0, atol=1e-12)
     assert torch.equal(final, states[-1])
 
 

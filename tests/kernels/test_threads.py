@@ -119,7 +119,7 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 assert layer(x)[0].equal(right)
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 

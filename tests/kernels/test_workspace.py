@@ -101,7 +101,7 @@ def test_threads_get_memory_of_their_own() -> None:
         right = True
         for turn in range(200):
             if turn % 20 == 0:
-                barrier.wait(timeout=30)
+                barrier.wait(timeout=600)
             with borrow((64, 1 + turn % 7), LIKE) as buffer:
                 buffer.fill_(mark)
                 if mark == 0 and turn % 50 == 0:

@@ -18,14 +18,14 @@ def random_skew(n: int, norm: float, dtype: torch.dtype) -> torch.Tensor:
 @pytest.mark.parametrize("norm", [0.0, 1e-8, 1e-3, 0.1, 0.5, 1.0, 2.0, 3.0, 10.0, 100.0])
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
 def test_value_and_gradient(n: int, norm: float, dtype: torch.dtype) -> None:
-    """Against an eigendecomposition: exact for a normal matrix, up to the conditioning (norm) of the angles."""
+    """Against an eigendecomposition, whose angles are right to n eps |A|; a few n eps more for the products."""
     a = random_skew(n, norm, dtype) if n > 1 or dtype.is_complex else torch.zeros(1, 1, dtype=dtype)
     a.requires_grad_()
     result = exp_skew(a)
     w = result.detach()
     angles, u = torch.linalg.eigh(-1j * a.detach().to(torch.complex128))
     exact = (u * torch.exp(1j * angles)) @ u.mH
-    allowed = 1e-13 * max(1.0, norm / 10)
+    allowed = 10 * n * torch.finfo(torch.float64).eps * max(1.0, norm)
     assert float((w - exact).abs().max()) < allowed
     assert float((w.mH @ w - torch.eye(n)).abs().max()) < allowed
     g = torch.randn_like(w)
@@ -42,7 +42,7 @@ def test_value_and_gradient(n: int, norm: float, dtype: torch.dtype) -> None:
 
 def test_float32_and_nan() -> None:
     a = random_skew(50, 2.0, torch.float64)
-    assert float((exp_skew(a.float()) - torch.linalg.matrix_exp(a)).abs().max()) < 2e-6
+    assert float((exp_skew(a.float()) - torch.linalg.matrix_exp(a)).abs().max()) < 50 * 1.2e-7  # n eps
     a[0, 1] = torch.nan
     assert bool(torch.isnan(exp_skew(a)).any())
 

@@ -45,4 +45,5 @@ def test_adding_is_exact() -> None:
     with torch.no_grad():
         output, _ = layer(torch.stack([values, marks], -1))
     answer = output[-1] @ readout
+    # value + 1 - 1 rounds twice, for each of two values: 1e-15
     assert float((answer[:, 0] - (values * marks).sum(0)).abs().max()) < 1e-14

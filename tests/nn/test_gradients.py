@@ -117,5 +117,6 @@ def test_a_gradient_of_the_final_state_alone() -> None:
     output, state = layer(x)
     (of_state,) = torch.autograd.grad(state.square().sum(), x, retain_graph=True)
     (of_output,) = torch.autograd.grad(output[-1].square().sum(), x)
-    torch.testing.assert_close(of_state, of_output, atol=1e-14, rtol=0)  # the last output is the state
+    # the last output is the state; 6 steps of sums of 4
+    torch.testing.assert_close(of_state, of_output, atol=1e-12, rtol=0)
     assert float(of_state[0].abs().max()) > 0

@@ -49,7 +49,8 @@ def test_legs_is_normal_and_low_rank(size: int) -> None:
     a, b = legs(size)
     p = low_rank(size)
     skew = a + torch.outer(p, p) + 0.5 * torch.eye(size, dtype=torch.float64)
-    assert float((skew + skew.mT).abs().max()) <= 2e-13
+    # entries of up to 2 N: a product, a root and a sum round each
+    assert float((skew + skew.mT).abs().max()) <= 4 * EPS * 2 * size
     assert a[2, 1] == -math.sqrt(15)
     assert (a[2, 2], a[1, 2], b[1]) == (-3, 0, math.sqrt(3))
 
@@ -86,7 +87,7 @@ def test_cauchy_kernel_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     system = low_rank_system(8)
     whole = system.kernel(50)
     monkeypatch.setattr("engram.nn._s4.AT_ONCE", 13)
-    torch.testing.assert_close(system.kernel(50), whole, atol=1e-15, rtol=0)
+    torch.testing.assert_close(system.kernel(50), whole, atol=1e-14, rtol=0)  # sums of 8 terms below 1
 
 
 @pytest.mark.parametrize(("state", "length"), SIZES)

@@ -46,7 +46,7 @@ def test_triangle() -> None:
 
 
 def test_rotation() -> None:
-    """0, and said in words; for an orthogonal network too."""
+    """0 to N eps, which is 1e-15, and said in words; for an orthogonal network too."""
     turn = torch.linalg.qr(torch.randn(5, 5).double())[0]
     found = lyapunov(matrix_step(turn), torch.randn(3, 5).double(), none(3, 60))
     np.testing.assert_allclose(found.exponents, 0, atol=1e-13)

@@ -58,7 +58,7 @@ except EngramError as error:
 
 def wait_for_lines(folder: Path, count: int) -> None:
     """Until metrics.jsonl has so many."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     path = folder / "metrics.jsonl"
     while not (path.exists() and path.read_bytes().count(b"\n") >= count):
         assert time.monotonic() < end
@@ -201,7 +201,7 @@ def test_a_full_disk(tmp_path: Path, small: Any, metrics: Any) -> None:
     sizes = {name: (whole.folder / name).stat().st_size for name in (TENSORS, VALUES, "run.json")}
     limits = (1, 100, sizes["run.json"] - 1, sizes[VALUES] - 9, sizes[TENSORS] - 9)
     words = (json.dumps(settings.to_dict()), str(tmp_path), *map(str, limits))
-    done = subprocess.run(program(LIMIT, *words), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(program(LIMIT, *words), capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert len(lines) == 2 * len(limits)
@@ -264,7 +264,7 @@ print(evaluate(out / "run")["test"]["loss"])
     with tempfile.TemporaryDirectory() as folder:  # where nobody may look in, unlike tmp_path
         Path(folder).chmod(0o755)
         words = (json.dumps(small().to_dict()), folder)
-        done = subprocess.run(program(body, *words), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(program(body, *words), capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         first, second, third = done.stdout.splitlines()
         for line in (first, second):
@@ -318,7 +318,7 @@ def test_ctrl_c_saves_and_says_how_to_resume(tmp_path: Path, small: Any, metrics
     with subprocess.Popen(program(TRAIN, *words), stderr=subprocess.PIPE, text=True) as process:
         wait_for_lines(run, 4)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=600)
     assert process.returncode == 130
     step = facts(run)["step"]
     assert facts(run)["status"] == "stopped"

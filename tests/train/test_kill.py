@@ -94,7 +94,7 @@ def out(tmp_path: Path) -> Iterator[Path]:
 
 def check(settings: Settings, kills: int, seed: int, out: Path, metrics: Callable[..., Any], first: str = "") -> None:
     words = [json.dumps(settings.to_dict()), str(out), str(kills), str(seed)]
-    done = subprocess.run([sys.executable, "-c", first + PROGRAM, *words], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", first + PROGRAM, *words], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen["lines"][-1] > kills  # it did get on between the kills

@@ -53,7 +53,7 @@ def resuming(folder: Path) -> list[str]:
 
 
 def in_processes(settings: Settings, out: Path, name: str, more: int = 0, first: str = "") -> str:
-    done = subprocess.run(command(settings, out, name, more, first), capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command(settings, out, name, more, first), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]
 
@@ -112,13 +112,13 @@ def test_two_processes_killed_again_and_again(tmp_path: Path, small: Any, metric
     for life, least in enumerate((3, 20, 41)):
         words = command(settings, tmp_path, "killed", more=0) if life == 0 else resuming(tmp_path / "killed")
         with subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True) as process:
-            end = time.monotonic() + 100
+            end = time.monotonic() + 600
             while not (lines.exists() and lines.read_bytes().count(b"\n") >= least):
                 assert process.poll() is None
                 assert time.monotonic() < end
                 time.sleep(0.01)
             os.killpg(process.pid, signal.SIGKILL)
-    done = subprocess.run(resuming(tmp_path / "killed"), capture_output=True, text=True, timeout=200)
+    done = subprocess.run(resuming(tmp_path / "killed"), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert metrics(tmp_path / "killed") == metrics(tmp_path / "whole")
     whole, killed = load(tmp_path / "whole"), load(tmp_path / "killed")
@@ -133,12 +133,12 @@ def test_ctrl_c_with_two_processes(tmp_path: Path, small: Any) -> None:
     words = command(small(steps=10**6, processes=2, save_every=1000.0), tmp_path, "run")
     lines = tmp_path / "run" / "metrics.jsonl"
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
-        end = time.monotonic() + 100
+        end = time.monotonic() + 600
         while not (lines.exists() and lines.read_bytes().count(b"\n") > 5):
             assert time.monotonic() < end
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=600)
     assert out.splitlines()[-1] == "interrupted"
     run = RunDirectory(tmp_path / "run")
     assert run.status == "stopped"

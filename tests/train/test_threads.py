@@ -54,7 +54,7 @@ train(Settings.from_dict(json.loads(sys.argv[1])), sys.argv[2], sys.argv[3])
     several = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     for name in ("one", "two"):
         command = [sys.executable, "-c", program, *words, name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=several)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=several)
         assert done.returncode == 0, done.stderr
     lines = [
         [
