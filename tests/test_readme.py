@@ -27,7 +27,8 @@ def test_code_of_the_readme_runs() -> None:
 
 
 def test_code_of_the_docs_runs() -> None:
-    assert sum(run_blocks(page)[0] for page in PAGES[1:]) >= 2
+    """But for the programs of clients.md, which need other packages: tests/clients runs them."""
+    assert sum(run_blocks(page)[0] for page in PAGES[1:] if page.name != "clients.md") >= 2
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="beside the tests of the wheel stands only part of the tree")
