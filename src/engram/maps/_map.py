@@ -185,6 +185,13 @@ class Map(nn.Module, ABC):
         # One tensor where torch lets it be one: it may not change the dtype.
         return free[0] if len(free) == 1 and free[0].dtype == matrix.dtype else free
 
+    def no_inverse(self, reason: str) -> ManifoldError:
+        """The refusal of a matrix that keeps the promise but whose parameters cannot be found."""
+        return ManifoldError(
+            f"{type(self).__name__}({self.extra_repr()}) has no formula for its inverse{reason}. Assign what the map "
+            "itself drew with sample(), or load a state_dict"
+        )
+
     def operate(self, x: Tensor, *free: Tensor) -> Tensor:
         """W x for every row of x ``(..., N)``; a map with a structure does it without building W."""
         w = self.forward(*free)
@@ -202,13 +209,6 @@ class Map(nn.Module, ABC):
         with torch.no_grad():
             module.register_parameter(name, nn.Parameter(self.sample(**like)))
         parametrize.register_parametrization(module, name, self)
-
-    def no_inverse(self, reason: str) -> ManifoldError:
-        """The refusal of a matrix that keeps the promise but whose parameters cannot be found."""
-        return ManifoldError(
-            f"{type(self).__name__}({self.extra_repr()}) has no formula for its inverse{reason}. Assign what the map "
-            "itself drew with sample(), or load a state_dict"
-        )
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """Constants, the buffers that no state_dict holds, keep their numbers: ``to("meta")`` does not take them away,

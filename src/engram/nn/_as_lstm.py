@@ -56,14 +56,14 @@ class AsLSTM(nn.Module):
 
     def forward(self, input: Tensor | PackedSequence, hx: Pair | None = None) -> tuple[Any, Pair]:
         output, state = self.layer(input, None if hx is None else self._state(*hx))
-        return output, (state, torch.zeros_like(state)) if isinstance(state, Tensor) else tuple(state)  # type: ignore[return-value]
+        return output, (state, torch.zeros_like(state)) if isinstance(state, Tensor) else tuple(state)
 
     def _state(self, h: Tensor, c: Tensor) -> Any:
         """The state of the layer: its start in the rows that are zero."""
         batch = h.shape[1] if h.dim() == 3 else 1
         start = map_state(lambda *s: torch.stack(s), *(cell.initial_state(batch) for cell in self.layer.cells))
         fresh = ((h == 0) & (c == 0)).all(-1, keepdim=True)
-        given = h if isinstance(start, Tensor) else type(start)(h, c)  # type: ignore[call-arg]
+        given = h if isinstance(start, Tensor) else type(start)(h, c)
         return map_state(lambda now, first: torch.where(fresh, first.reshape(now.shape), now), given, start)
 
     def flatten_parameters(self) -> None:
