@@ -92,10 +92,13 @@ WRONG_SIZES = [
     ("2", DTypeError, "n must be a whole number (int), got '2' of type str"),
     (True, DTypeError, "n must be a whole number (int), got True of type bool"),
     (None, DTypeError, "n must be a whole number (int), got None of type NoneType"),
+    (2**63, OptionError, "n must be at most 9,223,372,036,854,775,807, got 9223372036854775808"),
+    (10**400, OptionError, "n must be at most 9,223,372,036,854,775,807, got a number of 401 digits"),
+    (-(10**5000), OptionError, "n must be at least 1, got a number of 5,001 digits"),  # more than Python writes
 ]
 
 
-@pytest.mark.parametrize(("value", "error", "message"), WRONG_SIZES)
+@pytest.mark.parametrize(("value", "error", "message"), WRONG_SIZES, ids=[message for *_, message in WRONG_SIZES])
 def test_wrong_size(value: object, error: type[EngramError], message: str) -> None:
     with pytest.raises(error) as caught:
         check_size("n", value)

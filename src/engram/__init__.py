@@ -2,19 +2,21 @@
 
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from engram import kernels, maps, nn
 from engram.errors import EngramError
+
+if TYPE_CHECKING:
+    from engram import kernels, maps, nn
 
 __version__ = version("engram")
 __all__ = ["EngramError", "__version__", "kernels", "maps", "nn"]
 
-_ROOMS = ("bench", "certify", "convert", "probe", "report", "tasks", "train")
+_ROOMS = ("bench", "certify", "convert", "kernels", "maps", "nn", "probe", "report", "tasks", "train")
 
 
 def __getattr__(name: str) -> Any:
-    """``engram.probe`` and the other rooms are imported when they are first asked for."""
+    """``engram.nn`` and the other rooms are imported when they are first asked for: torch takes a second."""
     if name in _ROOMS:
         return import_module(f"engram.{name}")
     raise AttributeError(f"module 'engram' has no attribute {name!r}")

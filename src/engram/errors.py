@@ -75,13 +75,39 @@ def check_choice(kind: str, name: str, known: Iterable[str]) -> str:
     return name
 
 
-def check_size(name: str, value: object, least: int = 1) -> int:
-    """Return ``value`` if it is a whole number of at least ``least``."""
+LARGEST = 2**63 - 1
+"""The largest whole number that torch takes."""
+
+
+def check_size(name: str, value: object, least: int = 1, most: int = LARGEST) -> int:
+    """Return ``value`` if it is a whole number from ``least`` to ``most``.
+
+    >>> check_size("layers", 10**400, most=1000)
+    Traceback (most recent call last):
+    engram.errors.OptionError: layers must be at most 1,000, got a number of 401 digits
+    """
     if isinstance(value, bool) or not isinstance(value, int):
-        raise DTypeError(f"{name} must be a whole number (int), got {value!r} of type {type(value).__name__}")
+        raise DTypeError(f"{name} must be a whole number (int), got {value!r:.60} of type {type(value).__name__}")
     if value < least:
-        raise OptionError(f"{name} must be at least {least}, got {value}")
+        raise OptionError(f"{name} must be at least {least}, got {_digits(value)}")
+    if value > most:
+        raise OptionError(f"{name} must be at most {most:,}, got {_digits(value)}")
     return value
+
+
+def check_number(name: str, value: object) -> float:
+    """Return ``value`` if it is a number, whole or not, that float64 can hold (infinity and NaN too)."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise DTypeError(f"{name} must be a number, got {value!r:.60} of type {type(value).__name__}")
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise OptionError(f"{name} must be a number below {LARGEST:,}, got {_digits(value)}")
+    return value
+
+
+def _digits(value: int) -> str:
+    """A whole number for a message; Python itself refuses to write very long ones."""
+    count = int(value.bit_length() * 0.30103) + 1
+    return str(value) if count < 30 else f"a number of {count:,} digits"
 
 
 def check_between(name: str, value: object, low: float, high: float) -> float:
@@ -90,11 +116,9 @@ def check_between(name: str, value: object, low: float, high: float) -> float:
     >>> check_between("epsilon", 0.01, 0, 1)
     0.01
     """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise DTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
-    if not low < value < high:
+    if not low < check_number(name, value) < high:
         raise OptionError(f"{name} must lie between {low} and {high}, both left out, got {value}")
-    return value
+    return value  # type: ignore[return-value]
 
 
 def check_flag(name: str, value: object) -> bool:

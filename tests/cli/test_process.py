@@ -72,6 +72,27 @@ def test_ctrl_c() -> None:
     assert "Traceback" not in out
 
 
+def test_the_command_is_there_before_torch() -> None:
+    """What Ctrl-C meets in the first second is our code, not an import that nobody guards."""
+    told = "import sys, engram.cli; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "False False\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("wait", [0.0, 0.2, 0.6])
+def test_ctrl_c_while_everything_is_imported(wait: float) -> None:
+    program = PROGRAM.replace("sys.exit", "print(flush=True); sys.exit")
+    command = [sys.executable, "-c", program, "demo", "--updates", "100000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(wait)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "\ninterrupted\n")
+
+
 TRAIN = ["train", "copy", "--hidden", "8", "--delay", "3", "--batch", "4", "--name", "first"]
 
 

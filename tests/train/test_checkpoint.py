@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from engram.errors import RunError
+from engram.files import parse_json, sealed, sha256, unseal
 from engram.train import evaluate, load_network, resume, train
 from engram.train._checkpoint import (
+    FILES,
     OLD_TENSORS,
     OLD_VALUES,
     TENSORS,
@@ -32,9 +34,10 @@ from engram.train._checkpoint import (
     save,
     unpack,
 )
-from engram.train._files import sealed, sha256, unseal
 
-FILES = (TENSORS, VALUES, OLD_TENSORS, OLD_VALUES)
+
+def sealed_values(folder: Path) -> dict[str, Any]:
+    return unseal(parse_json((folder / VALUES).read_bytes(), finite=False))
 
 
 def checkpoint(step: int) -> Checkpoint:
@@ -126,7 +129,7 @@ def test_pack_keeps_tensors_of_alike_paths_apart() -> None:
 @given(st.dictionaries(st.text(), st.recursive(LEAVES, lambda x: st.lists(x) | st.dictionaries(st.text(), x))))
 def test_seal(values: dict[str, Any]) -> None:
     values.pop("seal", None)
-    assert unseal(sealed(values)) == values
+    assert unseal(parse_json(sealed(values), finite=False)) == values
 
 
 def test_seal_finds_any_changed_byte() -> None:
@@ -136,7 +139,7 @@ def test_seal_finds_any_changed_byte() -> None:
         changed = bytearray(content)
         changed[place] ^= byte
         try:
-            if unseal(bytes(changed)) != unseal(content):
+            if unseal(parse_json(bytes(changed))) != unseal(parse_json(content)):
                 wrong.append(place)
         except ValueError:
             pass  # found
@@ -171,7 +174,7 @@ def killed_at(k: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], 
 
     def opened(self: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
         file = builtins.open(self, mode, *rest, **options)  # noqa: SIM115, PTH123
-        return Slow(file, guarded) if "w" in mode else file
+        return Slow(file, guarded) if "x" in mode else file
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", guarded(os.fsync))
@@ -397,7 +400,7 @@ def test_of_another_version(version: object, tmp_path: Path) -> None:
     """A later format is not a damage: nothing must be thrown away."""
     save(tmp_path, checkpoint(1))
     save(tmp_path, checkpoint(2))
-    values = unseal((tmp_path / VALUES).read_bytes()) | {"version": version}
+    values = sealed_values(tmp_path) | {"version": version}
     (tmp_path / VALUES).write_bytes(sealed(values))
     with pytest.raises(RunError, match=rf"checkpoint.json is of version {version}, this engram reads 1"):
         load(tmp_path)
@@ -485,7 +488,7 @@ def test_a_stranger_runs_no_code(write: Callable[[Path, Path], None], name: str,
         (run / old).unlink()
     write(run / name, marker)
     if name == TENSORS:
-        values = unseal((run / VALUES).read_bytes()) | {"tensors": sha256((run / TENSORS).read_bytes())}
+        values = sealed_values(run) | {"tensors": sha256((run / TENSORS).read_bytes())}
         (run / VALUES).write_bytes(sealed(values))
     readers = [lambda: resume(run, steps=3)]
     if name != "metrics.jsonl":
@@ -500,7 +503,7 @@ def test_a_stranger_runs_no_code(write: Callable[[Path, Path], None], name: str,
 
 
 def set_values(run: Path, **changes: Any) -> None:
-    values = unseal((run / VALUES).read_bytes())
+    values = sealed_values(run)
     values |= changes
     (run / VALUES).write_bytes(sealed({name: value for name, value in values.items() if value is not ...}))
 
@@ -516,7 +519,53 @@ FORGED = {
     "no metrics": {"metrics": ...},
     "metrics of a wrong type": {"metrics": "3"},
     "metrics negative": {"metrics": -5},
+    "names that are a number": {"complex": 3},
+    "a step that is negative": {"step": -1},
+    "a step that is no whole number": {"step": 1.5},
+    "a step that is text": {"step": "2"},
+    "a step without end": {"step": 10**400},
+    "a validation to come": {"validated": 3},
+    "seconds that are text": {"seconds": "2"},
+    "seconds that are NaN": {"seconds": float("nan")},
+    "a best without loss": {"best": {"step": 0}},
+    "a best loss that is text": {"best": {"step": 0, "loss": "low"}},
+    "a best of a step to come": {"best": {"step": 3, "loss": 1.0}},
+    "no patience": {"stale": None},
 }
+
+
+def changed(packed: Any, name: str, value: Any) -> Any:
+    """A packed state in which every entry of this name has another value."""
+    if isinstance(packed, list):
+        if len(packed) == 2 and packed[0] == name:
+            return [name, {"value": value}]
+        return [changed(each, name, value) for each in packed]
+    return {key: changed(each, name, value) for key, each in packed.items()} if isinstance(packed, dict) else packed
+
+
+OPTIMIZERS = {
+    "a rate that is text": ("lr", "fast"),
+    "a rate that is NaN": ("lr", float("nan")),
+    "a rate that grew": ("lr", 1e30),
+    "other options": ("betas", [0.1]),
+    "options that are missing": ("param_groups", []),
+    "moments that are text": ("exp_avg", "x"),
+    "a negative step": ("step", -1),
+    "half a step": ("step", 0.5),
+}
+
+
+@pytest.mark.parametrize("case", OPTIMIZERS)
+def test_forged_optimisers_are_refused(case: str, tmp_path: Path, small: Any) -> None:
+    """They would be met in the middle of a step, if they were not looked at before."""
+    run = train(small(steps=2), tmp_path, "run").folder
+    for old in (OLD_TENSORS, OLD_VALUES):
+        (run / old).unlink()
+    values = sealed_values(run)
+    assert changed(values["optimizers"], *OPTIMIZERS[case]) != values["optimizers"]
+    set_values(run, optimizers=changed(values["optimizers"], *OPTIMIZERS[case]))
+    with pytest.raises(RunError, match="does not fit its settings"):
+        resume(run, steps=3)
 
 
 @pytest.mark.parametrize("case", FORGED)

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +296,15 @@ def test_the_second_process_is_refused(tmp_path: Path, small: Any) -> None:
             process.kill()
     step = load(run).values["step"]
     assert resume(run, steps=step + 2).facts["step"] == step + 2
+
+
+def test_runs_without_a_name_that_start_in_the_same_second(tmp_path: Path, small: Any) -> None:
+    """Each has its own directory: none is refused, none is lost."""
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda seed: train(small(steps=1, seed=seed), tmp_path), range(4)))
+    assert {run.folder for run in runs} == {*tmp_path.iterdir()}
+    assert [run.settings.seed for run in runs] == [0, 1, 2, 3]
+    assert [run.status for run in runs] == ["done"] * 4
 
 
 # Ctrl-C

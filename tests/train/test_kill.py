@@ -13,8 +13,7 @@ import pytest
 from engram.tasks import PennTreebank
 from engram.tasks._data import find
 from engram.train import Settings
-from engram.train._checkpoint import TENSORS, VALUES
-from engram.train._files import unseal
+from engram.train._checkpoint import TENSORS, load
 
 # Imports once, then forks a process for every life of the run and kills it (SIGKILL) at a random moment: some while
 # they start, most soon after a random number of steps, which with save_every=0 is often in the middle of a save.
@@ -104,7 +103,7 @@ def check(settings: Settings, kills: int, seed: int, out: Path, metrics: Callabl
     killed, whole = out / "killed", out / "whole"
     assert metrics(killed) == metrics(whole)
     assert (killed / TENSORS).read_bytes() == (whole / TENSORS).read_bytes()
-    values = [unseal((run / VALUES).read_bytes()) for run in (killed, whole)]
+    values = [load(run).values for run in (killed, whole)]
     for each in values:
         del each["seconds"], each["metrics"]  # the length of the file, which holds the seconds
     assert values[0] == values[1]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,64 @@ def test_ctrl_c_with_two_processes(tmp_path: Path, small: Any) -> None:
     run = RunDirectory(tmp_path / "run")
     assert run.status == "stopped"
     assert load(run.folder).values["step"] == run.facts["step"] == run.metrics()[-1]["step"]
+
+
+def children(process: int) -> list[int]:
+    """The processes of a run, in the order of their start."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == process and b"spawn_main" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return sorted(found)
+
+
+def when_training(process: "subprocess.Popen[str]", lines: Path) -> None:
+    end = time.monotonic() + 150
+    while not (lines.exists() and lines.read_bytes().count(b"\n") > 5):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_sigterm_with_two_processes(tmp_path: Path, small: Any) -> None:
+    """Sent to the one that was started, as a scheduler does: all save, as after Ctrl-C."""
+    words = command(small(steps=10**6, processes=2, save_every=1000.0), tmp_path, "run")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        when_training(process, tmp_path / "run" / "metrics.jsonl")
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=100)
+    assert (process.returncode, out.splitlines()[-1]) == (0, "interrupted")
+    run = RunDirectory(tmp_path / "run")
+    assert run.status == "stopped"
+    assert load(run.folder).values["step"] == run.facts["step"] == run.metrics()[-1]["step"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_killed_process(which: int, tmp_path: Path, small: Any) -> None:
+    """Told in words: which one, by what, how to go on; the others end too, and the run can be resumed."""
+    words = command(small(steps=10**6, processes=2), tmp_path, "run")
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        when_training(process, tmp_path / "run" / "metrics.jsonl")
+        both = children(process.pid)
+        assert len(both) == 2
+        os.kill(both[which], signal.SIGKILL)
+        out, err = process.communicate(timeout=100)
+    assert "Traceback" not in err
+    said = out.splitlines()[-1]
+    known = f"StoppedError process {which + 1} of 2 was ended by the signal SIGKILL; the last checkpoint is intact."
+    noticed = "StoppedError a process of the run was ended from outside; the last checkpoint is intact."
+    assert said in (f"{start} Go on: engram resume {tmp_path / 'run'}" for start in (known, noticed))
+    run = RunDirectory(tmp_path / "run")
+    assert (run.status, f"StoppedError {run.facts['reason']}") == ("failed", said)
+    assert load(run.folder).values["step"] > 0
 
 
 @pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])

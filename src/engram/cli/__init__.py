@@ -1,12 +1,17 @@
 """The command line: one file a command, each a frozen dataclass whose fields are its options."""
 
 import os
+import signal
 import sys
+import threading
 import warnings
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 from engram import __version__
 from engram.errors import EngramError, StoppedError
+from engram.files import printable
 
 MEMORY = ("can't allocate memory", "out of memory")
 
@@ -20,7 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"engram {__version__}")
         return 0
     try:
-        from engram.cli._parse import parse  # imports everything; --version need not wait for it
+        with _leaving_at_once():
+            from engram.cli._parse import parse  # imports everything; --version need not wait for it
 
         command: Any = parse(words or ["--help"])
         with warnings.catch_warnings():
@@ -36,18 +42,40 @@ def main(arguments: list[str] | None = None) -> int:
     except (EngramError, OSError) as error:  # OSError: a figure that cannot be written
         if debug:
             raise
-        print("engram:", " ".join(str(error).splitlines()).replace("\t", ""), file=sys.stderr)  # one line, always
+        print("engram:", _one_line(str(error)), file=sys.stderr)
         return 1 if isinstance(error, StoppedError) else 2
     except Exception as error:  # memory that is not there; or a mistake of ours
         if debug:
             raise
-        print(f"engram: {_unforeseen(error)}", file=sys.stderr)
+        print("engram:", _one_line(_unforeseen(error)), file=sys.stderr)
         return 1
     return 0
 
 
+@contextmanager
+def _leaving_at_once() -> Iterator[None]:
+    """Ctrl-C ends the program within this block: there is nothing to save, and an import cut off may raise anything."""
+    if threading.current_thread() is not threading.main_thread() or not callable(signal.getsignal(signal.SIGINT)):
+        yield  # it cannot be caught here, or is ignored
+        return
+    before = signal.signal(signal.SIGINT, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _leave(*_: Any) -> NoReturn:
+    os.write(2, b"\ninterrupted\n")
+    os._exit(130)
+
+
 def _warn(message: Warning | str, *_: Any) -> None:
-    print(f"engram: warning: {message}", file=sys.stderr)
+    print(f"engram: warning: {_one_line(str(message))}", file=sys.stderr)
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.splitlines()).replace("\t", ""))
 
 
 def _unforeseen(error: Exception) -> str:

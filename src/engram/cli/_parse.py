@@ -199,7 +199,7 @@ def _settings_file(words: list[str]) -> tuple[dict[str, Any], Path | None]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise OptionError(f"--config {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not TOML, not UTF-8, a number of thousands of digits
         raise OptionError(f"--config {path} is not TOML: {error}") from None
     known = [field.name for field in fields(Settings)]
     values = {name.replace("-", "_"): value for name, value in values.items()}

@@ -15,11 +15,15 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from engram.errors import RunError
-from engram.train._files import beside, prepare, publish, sealed, sha256, sync_folder, unseal
+from engram.files import beside, prepare, publish, read_bounded, read_json, sealed, sha256, sync_folder, unseal
+from engram.places import free_memory
 
 TENSORS, VALUES = "checkpoint.safetensors", "checkpoint.json"
 OLD_TENSORS, OLD_VALUES = "checkpoint-before.safetensors", "checkpoint-before.json"
+FILES = (TENSORS, VALUES, OLD_TENSORS, OLD_VALUES)
 VERSION = 1
+MOST_VALUES = 2**26
+"""Bytes of a JSON file that are read at most."""
 
 
 class Checkpoint(NamedTuple):
@@ -74,8 +78,8 @@ def _find(folder: Path) -> tuple[Checkpoint, str, str]:
     cut_off = False  # a save is under way or was killed: the one before is then the last, and nothing is damaged
     for values_name in (VALUES, OLD_VALUES):
         try:
-            values = unseal((folder / values_name).read_bytes())
-        except (OSError, ValueError, RecursionError) as error:
+            values = unseal(read_json(folder / values_name, MOST_VALUES, finite=False))
+        except (OSError, ValueError) as error:
             faults.append(f"{values_name}: {error}")
             cut_off |= saving and isinstance(error, FileNotFoundError)
             continue
@@ -97,12 +101,14 @@ def _find(folder: Path) -> tuple[Checkpoint, str, str]:
 def _read(path: Path, values: dict[str, Any], faults: list[str]) -> dict[str, Tensor] | None:
     """The tensors of a file, if they are the ones these values belong to."""
     try:
-        content = path.read_bytes()
+        content = read_bounded(path, int(free_memory() * 1e6))
         if sha256(content) != values["tensors"]:
             raise ValueError("its content does not match its hash in the JSON file")
         tensors = safetensors.torch.load(content)
-        return {name: torch.view_as_complex(t) if name in values["complex"] else t for name, t in tensors.items()}
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        for name in values["complex"]:
+            tensors[name] = torch.view_as_complex(tensors[name])
+        return tensors
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         faults.append(f"{path.name}: {error}")
         return None
 

@@ -1,7 +1,6 @@
 """The run directory: run.json, metrics.jsonl, stdout.log, and the checkpoint."""
 
 import json
-import os
 import platform
 import time
 from pathlib import Path
@@ -10,10 +9,16 @@ from typing import Any
 import torch
 
 from engram import __version__
-from engram.errors import EngramError, RunError, StoppedError
+from engram.errors import EngramError, RunError, StoppedError, check_number, check_size
+from engram.files import beside, parse_json, prepare, publish, read_bounded, read_json
 from engram.kernels import status as kernel_status
-from engram.train._files import go_on, locked, write_whole
+from engram.train._checkpoint import FILES as CHECKPOINTS
+from engram.train._files import check_plain_in, go_on, locked
 from engram.train._settings import Settings
+
+FILES = ("run.json", "metrics.jsonl", "stdout.log", "curves.svg", "lock", *CHECKPOINTS)
+MOST_FACTS, MOST_METRICS = 2**24, 2**31
+"""Bytes of run.json and metrics.jsonl that are read at most."""
 
 
 class RunDirectory:
@@ -21,21 +26,23 @@ class RunDirectory:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
-        if not (self.folder / "run.json").is_file():
+        check_own(self.folder)
+        path = self.folder / "run.json"
+        if not path.is_file():
             raise RunError(f"{self.folder} is not a run: it has no run.json. Runs are made by: engram train TASK")
         try:
-            self.facts: dict[str, Any] = json.loads((self.folder / "run.json").read_bytes())
+            self.facts = _facts(read_json(path, MOST_FACTS, finite=False))
             self.settings = Settings.from_dict(self.facts["settings"])
-            self.facts["status"], self.facts["versions"]  # must be there
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, EngramError):
-                raise RunError(f"{self.folder / 'run.json'}: {error}") from None
-            raise RunError(f"{self.folder / 'run.json'} cannot be read ({error}): start the run again") from None
+                raise RunError(f"{path}: {error}") from None
+            raise RunError(f"{path} cannot be read ({error}): start the run again") from None
 
     @classmethod
     def create(cls, folder: Path, settings: Settings, command: str = "") -> "RunDirectory":
         """A new directory; one that holds a run already is refused."""
         folder.mkdir(parents=True, exist_ok=True)
+        check_own(folder)
         with locked(folder):
             return cls._create(folder, settings, command)
 
@@ -51,20 +58,20 @@ class RunDirectory:
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "command": command,
         }
-        write_whole(folder / "run.json", json.dumps(facts, indent=1).encode())
+        _write_facts(folder / "run.json", facts)
         return cls(folder)
 
     def note(self, **facts: Any) -> None:
         """Change entries of run.json."""
         self.facts |= facts
-        write_whole(self.folder / "run.json", json.dumps(self.facts, indent=1).encode())
+        _write_facts(self.folder / "run.json", self.facts)
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl. A last line that was cut off by a kill is left out."""
         path = self.folder / "metrics.jsonl"
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
         try:
-            return [json.loads(line) for line in lines]
+            lines = read_bounded(path, MOST_METRICS).split(b"\n")[:-1] if path.exists() else []
+            return [_metric(line) for line in lines]
         except ValueError as error:
             raise RunError(f"{path} cannot be read ({error}): it was changed by another program") from None
 
@@ -72,43 +79,6 @@ class RunDirectory:
     def status(self) -> str:
         """new, running (or killed while running), stopped (by Ctrl-C), failed, done."""
         return str(self.facts["status"])
-
-
-class AppendedFile:
-    """A file that grows by lines and can be cut back to where a checkpoint found it."""
-
-    def __init__(self, path: Path, length: int | None = None) -> None:
-        self.path = path
-        path.touch()
-        self.file = path.open("r+b", buffering=0)
-        self.file.seek(0, os.SEEK_END)
-        if length is not None:
-            if length > self.file.tell():
-                self.close()
-                raise RunError(f"{path} is shorter than its checkpoint says: lines were taken away. Start again")
-            self.file.truncate(length)
-            self.file.seek(length)
-
-    def write(self, line: str) -> None:
-        content = line.encode() + b"\n"
-        try:
-            if self.file.write(content) != len(content):
-                raise OSError(0, "the disk is full")
-        except OSError as error:
-            raise StoppedError(
-                f"{self.path} could not be written ({error.strerror}); the last checkpoint is intact. "
-                f"Make room, then: {go_on(self.path.parent)}"
-            ) from error
-
-    @property
-    def length(self) -> int:
-        return self.file.tell()
-
-    def sync(self) -> None:
-        os.fsync(self.file.fileno())
-
-    def close(self) -> None:
-        self.file.close()
 
 
 def versions() -> dict[str, str]:
@@ -120,3 +90,46 @@ def versions() -> dict[str, str]:
         "machine": platform.machine(),
         "kernel": str(kernel_status()),
     }
+
+
+def check_own(folder: Path) -> None:
+    """Refuse a folder where a link or a special file stands for a file of a run: it may lead out, or never end."""
+    check_plain_in(folder, *FILES, *(beside(folder / name).name for name in FILES))
+    events = folder / "tensorboard"
+    if events.is_symlink() or (events.exists() and not events.is_dir()):
+        raise RunError(f"{events} is not of a run: it must be a folder, and not a link to one")
+    if events.is_dir():
+        check_plain_in(events, *(entry.name for entry in events.iterdir()))
+
+
+def _facts(facts: Any) -> dict[str, Any]:
+    """The content of run.json, if it has what every run has."""
+    if not isinstance(facts, dict):
+        raise TypeError("it holds no object")
+    for name, kind in (("settings", dict), ("status", str), ("versions", dict)):
+        if not isinstance(facts[name], kind):
+            raise TypeError(f"{name} is {facts[name]!r:.60}")
+    return facts
+
+
+def _metric(line: bytes) -> dict[str, Any]:
+    """A line of metrics.jsonl: a step, a split, and numbers by name."""
+    values = parse_json(line, finite=False)
+    if not isinstance(values, dict) or not isinstance(values.get("split"), str):
+        raise ValueError(f"a line has a step and a split, got {values!r:.60}")
+    check_size("step", values.get("step"), least=0)
+    for name, value in values.items():
+        if name != "split":
+            check_number(name, value)
+    return values
+
+
+def _write_facts(path: Path, facts: dict[str, Any]) -> None:
+    try:
+        prepare(path, json.dumps(facts, indent=1).encode())
+        publish(path)
+    except OSError as error:  # a full disk, a limit, a folder that is gone
+        raise StoppedError(
+            f"{path} could not be written ({error.strerror}); what was there before is intact. "
+            f"Make room, then: {go_on(path.parent)}"
+        ) from error

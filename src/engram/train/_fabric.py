@@ -16,7 +16,8 @@ def make_fabric(settings: Settings) -> "Fabric":
 
     from engram.train._double import Double
 
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its banners are not for our users
+    for name, level in (("lightning_fabric", logging.WARNING), ("torch.multiprocessing.spawn", logging.ERROR)):
+        logging.getLogger(name).setLevel(level)  # banners, and the ends of processes, which we tell ourselves
     kind, _, index = settings.device.partition(":")
     devices: Any = [int(index)] if index.isdigit() else settings.processes
     try:

@@ -1,50 +1,15 @@
-"""Files that appear whole or not at all."""
+"""What only runs do with files: the lock, the lines of a log, and the words for going on."""
 
-import hashlib
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from filelock import FileLock, Timeout
 
-from engram.errors import RunError, StoppedError
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write beside, fsync, rename: whoever reads ``path`` finds the old content or the new, never a part."""
-    prepare(path, content)
-    publish(path)
-
-
-def prepare(path: Path, content: bytes) -> None:
-    """The first half of :func:`write_whole`: the content is safe on disk, under another name."""
-    new = beside(path)
-    try:
-        with new.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:  # a full disk, a limit, a folder that is gone
-        new.unlink(missing_ok=True)
-        raise StoppedError(
-            f"{path} could not be written ({error.strerror}); what was there before is intact. "
-            f"Make room, then: {go_on(path.parent)}"
-        ) from error
-
-
-def publish(path: Path) -> None:
-    """The second half: the content takes its name."""
-    beside(path).replace(path)
-    sync_folder(path.parent)
-
-
-def beside(path: Path) -> Path:
-    """Where content waits for its name."""
-    return path.with_name(path.name + ".new")
+from engram.errors import FileError, RunError, StoppedError
+from engram.files import check_plain, open_to_append
 
 
 def go_on(folder: Path) -> str:
@@ -52,41 +17,19 @@ def go_on(folder: Path) -> str:
     return f"engram resume {quote(str(folder))}"
 
 
-def sync_folder(folder: Path) -> None:
-    """A rename is on disk once its folder is."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def sealed(values: Mapping[str, Any]) -> bytes:
-    """JSON with the hash of its content inside, so that a changed byte is found."""
-    body = json.dumps(values, indent=1)
-    return json.dumps({**values, "seal": sha256(body.encode())}, indent=1).encode()
-
-
-def unseal(content: bytes) -> dict[str, Any]:
-    """The values of :func:`sealed`, or a ValueError."""
-    values = json.loads(content)
-    if not isinstance(values, dict) or "seal" not in values:
-        raise ValueError("it has no seal")
-    seal = values.pop("seal")
-    if seal != sha256(json.dumps(values, indent=1).encode()):
-        raise ValueError("its content does not match its seal")
-    return values
+def check_plain_in(folder: Path, *names: str) -> None:
+    """Refuse links and special files: a run reads and writes nothing outside its own folder."""
+    for name in names:
+        try:
+            check_plain(folder / name)
+        except FileError as error:
+            raise RunError(f"{folder / name} is not of a run: {error}") from None
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Only one process works in a run directory. The system drops the lock of one that dies."""
+    check_plain_in(folder, "lock")
     lock = FileLock(folder / "lock")
     try:
         lock.acquire(blocking=False)
@@ -96,3 +39,38 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+class AppendedFile:
+    """A file that grows by lines and can be cut back to where a checkpoint found it."""
+
+    def __init__(self, path: Path, length: int | None = None) -> None:
+        self.path = path
+        self.file = open_to_append(path)
+        if length is not None:
+            if length > self.file.tell():
+                self.close()
+                raise RunError(f"{path} is shorter than its checkpoint says: lines were taken away. Start again")
+            self.file.truncate(length)
+            self.file.seek(length)
+
+    def write(self, line: str) -> None:
+        content = line.encode() + b"\n"
+        try:
+            if self.file.write(content) != len(content):
+                raise OSError(0, "the disk is full")
+        except OSError as error:
+            raise StoppedError(
+                f"{self.path} could not be written ({error.strerror}); the last checkpoint is intact. "
+                f"Make room, then: {go_on(self.path.parent)}"
+            ) from error
+
+    @property
+    def length(self) -> int:
+        return self.file.tell()
+
+    def sync(self) -> None:
+        os.fsync(self.file.fileno())
+
+    def close(self) -> None:
+        self.file.close()

@@ -6,6 +6,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
+
     from lightning_fabric import Fabric
 
 
@@ -16,11 +18,12 @@ class Asked(KeyboardInterrupt):
 class Interrupt:
     """A block in which Ctrl-C (or SIGTERM) only asks to stop; a second one stops at once.
 
-    With several processes, all ask the first one, so that they stop at the same step.
+    With several processes, all ask the first one, so that they stop at the same step; the process that started them
+    asks by the event ``stop``.
     """
 
-    def __init__(self, fabric: "Fabric") -> None:
-        self.fabric, self.asked = fabric, False
+    def __init__(self, fabric: "Fabric", stop: "Event | None" = None) -> None:
+        self.fabric, self.stop, self.asked = fabric, stop, False
         self.before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -44,5 +47,5 @@ class Interrupt:
 
     def check(self, *_: object) -> None:
         """Leave here if asked to."""
-        if self.agree(self.asked):
+        if self.agree(self.asked or (self.stop is not None and self.stop.is_set())):
             raise Asked

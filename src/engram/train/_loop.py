@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from engram.errors import DivergedError
+from engram.errors import DivergedError, check_between, check_number, check_size
 from engram.kernels import State, map_state
 from engram.tasks import Batch, Batches, seed_of
 from engram.train._checkpoint import Checkpoint, pack, under, unpack
@@ -161,17 +161,32 @@ class Loop:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint."""
         tensors, values = checkpoint
-        self.network.load_state_dict(under("network.", tensors))
         self.best_weights = under("best.", tensors)
-        for optimizer, packed in zip(self.optimizers.all, values["optimizers"], strict=True):
-            optimizer.load_state_dict(unpack(packed, tensors))
-        for name in ("step", "validated", "best", "stale", "stale_rate", "seconds"):
-            setattr(self, name, values[name])
+        self.use_best_weights()  # they fit, or this raises
+        self.network.load_state_dict(under("network.", tensors))
+        self.optimizers.restore([unpack(packed, tensors) for packed in values["optimizers"]])
+        for name in ("step", "validated", "stale", "stale_rate"):
+            setattr(self, name, check_size(name, values[name], least=0))
+        self.seconds = check_between("seconds", values["seconds"], -1, math.inf)
+        self.best = {name: check_number(f"best {name}", value) for name, value in values["best"].items()}
+        self.best["loss"]  # must be there
+        if check_size("best step", self.best["step"], least=0) > self.step or self.validated > self.step:
+            raise ValueError(f"it is of step {self.step}, and tells of a later validation")
         carry = under("carry.", tensors)
-        if carry:
+        if carry and self.train_batches.carries:
             parts = [self._own(carry[str(k)].to(self.fabric.device)) for k in range(len(carry))]
+            self._check_carry(parts)
             kind = getattr(getattr(self.network.layer, "cell", None), "State", tuple)
             self.carry = parts[0] if len(parts) == 1 else tuple(parts) if kind is tuple else kind(*parts)
+
+    def _check_carry(self, parts: list[Tensor]) -> None:
+        """Whether the network could have left such a state behind."""
+        batch = self._share(place(self.train_batches[0], self.fabric.device, self.network.dtype))
+        with torch.no_grad():
+            state = self.network(batch.inputs[:1])[1]
+        own = [state] if isinstance(state, Tensor) else list(state or ())
+        if [(t.shape, t.dtype) for t in own] != [(t.shape, t.dtype) for t in parts]:
+            raise ValueError("the state that is carried on is not one of this network")
 
     def _own(self, tensor: Tensor) -> Tensor:
         """The columns of this process, of ``(..., B, ...)``, whose second axis is the batch."""

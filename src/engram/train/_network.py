@@ -12,6 +12,7 @@ from engram.errors import EngramError, OptionError, unknown
 from engram.kernels import State
 from engram.nn import NETWORKS, Recurrent, TensorNet, make_model, model_options
 from engram.tasks import Task
+from engram.train._memory import WithinMemory, check_batches
 from engram.train._settings import Settings
 
 
@@ -109,7 +110,8 @@ AnyNetwork = Network | WholeNetwork
 
 def make_network(settings: Settings) -> AnyNetwork:
     """The network of these settings, its weights drawn from the global generator: the same in every precision."""
-    with default_dtype(torch.float32):
+    check_batches(settings)
+    with default_dtype(torch.float32), WithinMemory():
         network = _make_network(settings)
     return network.double() if settings.precision == "64-true" else network
 

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from engram.errors import OptionError
+from engram.files import printable
 from engram.tasks import Task
-from engram.train._directory import AppendedFile
+from engram.train._files import AppendedFile
 
 
 class Report:
@@ -35,7 +36,8 @@ class Report:
         self.progress.start()
 
     def say(self, text: str) -> None:
-        """A line for people."""
+        """A line for people; what came from a file cannot make two of it."""
+        text = printable(text)
         self.log.write(text)
         if self.show:
             self.console.print(text)

@@ -1,5 +1,6 @@
 """A run: settings in, a directory out, safe against being stopped at any instant."""
 
+import multiprocessing
 import signal
 import threading
 import time
@@ -10,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from torch.multiprocessing.spawn import ProcessRaisedException
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from engram import errors
-from engram.errors import OptionError, RunError, check_size
+from engram.errors import EngramError, OptionError, RunError, StoppedError, check_size
 from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
-from engram.train._files import locked
+from engram.train._files import go_on, locked
 from engram.train._interrupt import Interrupt
 from engram.train._network import make_network
 from engram.train._report import check_tensorboard
@@ -25,6 +26,8 @@ from engram.train._settings import Settings
 from engram.train._worker import Observer, Worker
 
 if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
+
     from lightning_fabric import Fabric
 
 
@@ -44,9 +47,9 @@ def train(
     ``observe``, such as :func:`engram.probe.watch`, measures the network every ``settings.probe_every`` steps.
     """
     settings = replace(settings, threads=settings.threads or torch.get_num_threads())  # resume with as many
-    folder = Path(out) / (_free_name(Path(out), settings) if name is None else _inside(name))
+    folder = None if name is None else Path(out) / _inside(name)
     _rehearse(settings)
-    run = RunDirectory.create(folder, settings, command)
+    run = RunDirectory.create(folder or _reserved(Path(out), settings), settings, command)
     return _carry_on(run, show, observe)
 
 
@@ -82,10 +85,15 @@ def _rehearse(settings: Settings) -> None:
             raise OptionError("several processes can only be started from the main thread")
 
 
-def _free_name(out: Path, settings: Settings) -> str:
+def _reserved(out: Path, settings: Settings) -> Path:
+    """A new folder, named by the time. The one that makes it has it: several may start in the same second."""
     name = f"{settings.task.name}-{settings.model}-{time.strftime('%Y%m%d-%H%M%S')}"
-    names = (f"{name}-{k}" if k else name for k in count())
-    return next(name for name in names if not (out / name).exists())
+    out.mkdir(parents=True, exist_ok=True)
+    for folder in (out / (f"{name}-{k}" if k else name) for k in count()):
+        with suppress(FileExistsError):
+            folder.mkdir()
+            break
+    return folder
 
 
 def _carry_on(run: RunDirectory, show: bool, observe: Observer | None) -> RunDirectory:
@@ -100,28 +108,55 @@ def _carry_on(run: RunDirectory, show: bool, observe: Observer | None) -> RunDir
 
 def _launch(settings: Settings, run: RunDirectory, show: bool, observe: Observer | None) -> None:
     """Several processes; what stops one of them is raised here as with one process."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for them: the lock is held until they have saved
+    stop = multiprocessing.get_context("spawn").Event()
+    before = {  # Ctrl-C is for all of them, SIGTERM for this one, which asks the others and waits until they have saved
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: stop.set()),
+    }
     try:
-        make_fabric(settings).launch(_work_quietly, run, show, observe)  # type: ignore[arg-type]
-    except ProcessRaisedException as error:  # all that is left of the cause is its traceback
-        _, ours, cause = str(error).rpartition("\nengram.errors.")
-        kind, _, message = cause.partition(": ")
-        if ours and hasattr(errors, kind):
-            raise getattr(errors, kind)(message.strip()) from error
-        raise
+        make_fabric(settings).launch(_work_quietly, run, show, observe, stop)  # type: ignore[arg-type]
+    except (ProcessExitedException, ProcessRaisedException) as error:
+        if stop.is_set():
+            raise KeyboardInterrupt from None
+        raise _told(error, run) from error
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if RunDirectory(run.folder).status == "stopped":
         raise KeyboardInterrupt
 
 
-def _work_quietly(fabric: "Fabric", run: RunDirectory, show: bool, observe: Observer | None) -> None:
+def _told(error: Exception, run: RunDirectory) -> Exception:
+    """What ended the processes, as with one; all that is left of an exception is its traceback, as text."""
+    _, ours, cause = str(error).rpartition("\nengram.errors.")
+    kind, _, message = cause.partition(": ")
+    if ours and hasattr(errors, kind):
+        found: Exception = getattr(errors, kind)(message.strip())
+        return found
+    if isinstance(error, ProcessExitedException):
+        by = f"by the signal {error.signal_name}" if error.signal_name else f"with exit code {error.exit_code}"
+        what = f"process {error.error_index + 1} of {run.settings.processes} was ended {by}"
+    elif "by peer" in str(error):  # the others notice that first
+        what = "a process of the run was ended from outside"
+    else:
+        return error
+    reason = f"{what}; the last checkpoint is intact. Go on: {go_on(run.folder)}"
+    with suppress(EngramError, OSError), locked(run.folder):
+        RunDirectory(run.folder).note(status="failed", reason=reason)
+    return StoppedError(reason)
+
+
+def _work_quietly(
+    fabric: "Fabric", run: RunDirectory, show: bool, observe: Observer | None, stop: "Event | None" = None
+) -> None:
     with suppress(KeyboardInterrupt):  # run.json says that it was stopped
-        _work(fabric, run, show, observe)
+        _work(fabric, run, show, observe, stop)
 
 
-def _work(fabric: "Fabric", run: RunDirectory, show: bool, observe: Observer | None) -> None:
+def _work(
+    fabric: "Fabric", run: RunDirectory, show: bool, observe: Observer | None, stop: "Event | None" = None
+) -> None:
     """One process of a run, to its end."""
     lock = locked(run.folder) if fabric.is_global_zero else nullcontext()  # goes with the process that writes
-    with lock, Interrupt(fabric) as interrupt, without_denormals(run.settings.threads):
+    with lock, Interrupt(fabric, stop) as interrupt, without_denormals(run.settings.threads):
         Worker(fabric, run, interrupt, show, observe).work()

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
-from engram.errors import DTypeError, OptionError, check_choice, check_size, unknown
+from engram.errors import LARGEST, DTypeError, OptionError, check_choice, check_number, check_size, unknown
 from engram.nn import MODELS, NETWORKS
 from engram.tasks import TASKS, Batches, Task, make_task
 
 OPTIMIZERS = ("adam", "adamw", "rmsprop", "sgd")
 PRECISIONS = ("32-true", "64-true", "bf16-mixed")
+MOST = {"hidden": 10**6, "embedding": 10**6, "layers": 1000, "processes": 128, "threads": 1024}
+"""More than any network or machine of today has; with 100,000 threads a process has no memory for their stacks."""
 
 
 def read_options(words: Sequence[str]) -> dict[str, Any]:
@@ -109,22 +111,20 @@ class Settings:
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("precision", self.precision, PRECISIONS)
         for name in ("hidden", "layers", "batch", "log_every", "processes"):
-            check_size(name, getattr(self, name))
+            check_size(name, getattr(self, name), most=MOST.get(name, LARGEST))
         for name in ("patience", "plateau", "samples", "probe_every", "seed", "threads"):
-            check_size(name, getattr(self, name), least=0)
+            check_size(name, getattr(self, name), least=0, most=MOST.get(name, LARGEST))
         optional = {"embedding": 0, "steps": 0, "epochs": 1, "validate_every": 0, "valid_samples": 1, "test_samples": 1}
         for name, least in optional.items():
             if getattr(self, name) is not None:
-                check_size(name, getattr(self, name), least)
+                check_size(name, getattr(self, name), least, MOST.get(name, LARGEST))
         if not isinstance(self.tensorboard, bool):
             raise DTypeError(f"tensorboard must be true or false, got {self.tensorboard!r}")
         if not isinstance(self.device, str):
             raise DTypeError(f"device must be a name such as cpu or cuda:1, got {self.device!r}")
         for name in ("lr", "lr_orthogonal", "weight_decay", "clip", "save_every", "plateau_factor"):
-            value = getattr(self, name)
-            left_out = name == "lr_orthogonal" and value is None
-            if isinstance(value, bool) or not (left_out or isinstance(value, int | float)):
-                raise DTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
+            if name != "lr_orthogonal" or self.lr_orthogonal is not None:
+                check_number(name, getattr(self, name))
         for name in ("lr", "lr_orthogonal"):
             if getattr(self, name) is not None and not 0 < getattr(self, name) < float("inf"):
                 raise OptionError(f"{name} must be positive, got {getattr(self, name)}")
@@ -142,8 +142,8 @@ class Settings:
             raise OptionError("patience and plateau count validations, and this run has none: see --validate-every")
         if self.epochs and not self.samples and not self.task.is_data_set:
             raise OptionError(f"{self.task.name} draws fresh sequences without end: give steps, or samples for epochs")
-        if isinstance(self.option, str):
-            raise DTypeError(f"option must be several of NAME=VALUE, a tuple; got the one text {self.option!r}")
+        if not isinstance(self.option, tuple | list) or not all(isinstance(word, str) for word in self.option):
+            raise DTypeError(f"option must be several of NAME=VALUE, a tuple of texts; got {self.option!r:.60}")
         self.model_options()
 
     def batches(self, split: str, task: Task | None = None) -> Batches:

@@ -13,6 +13,7 @@ from engram.train._checkpoint import load, under
 from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._evaluate import evaluate_split
+from engram.train._memory import check_batches
 from engram.train._network import AnyNetwork, make_network
 
 
@@ -50,6 +51,7 @@ def evaluate(
     settings = run.settings
     if options:
         settings = replace(settings, task=make_task(settings.task.name, **{**settings.task.options(), **options}))
+    check_batches(settings)
     network = load_network(folder, best=best)
     _check_fit(settings.task, run.settings.task)
     if split is not None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from engram.errors import DivergedError, OptionError, RunError, StoppedError, check_size
 from engram.train._checkpoint import OLD_TENSORS, OLD_VALUES, VALUES, Checkpoint, load, load_to_go_on, save
-from engram.train._directory import AppendedFile, RunDirectory, versions
-from engram.train._files import go_on
+from engram.train._directory import RunDirectory, versions
+from engram.train._files import AppendedFile, go_on
 from engram.train._interrupt import Asked, Interrupt
 from engram.train._loop import Loop
 from engram.train._report import Report
@@ -70,7 +70,7 @@ class Worker:
                 raise ValueError("run.json was changed since; undo that, or start a new run")
             self.loop.restore(checkpoint)
             return check_size("metrics", checkpoint.values["metrics"], least=0)
-        except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:  # not of this run
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise RunError(f"the checkpoint of {self.run.folder} does not fit its settings: {error}") from error
 
     def _open(self, length: int, show: bool) -> None:
