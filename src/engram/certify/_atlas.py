@@ -17,7 +17,7 @@ from engram.certify._certificate import certify
 from engram.certify._claim import RankClaim
 from engram.certify._claims import TTDifferentCores, TTEqualCores
 from engram.certify._field import PRIME, check_prime, check_seed
-from engram.certify._limits import DAY, check_cost, rounded
+from engram.certify._limits import DAY, check_cost, check_large, rounded
 from engram.certify._survey import survey
 from engram.errors import CertificateError, FileError, OptionError, check_size
 from engram.files import open_to_append, parse_json, read_bounded, unseal
@@ -54,6 +54,7 @@ class Range:
 
     def claims(self) -> list[RankClaim]:
         """One a matrix, the cheap ones first. The other claims about a circuit are read off the same rank."""
+        check_large("atlas", asdict(self))
         found = [claim for claim in islice(self._all(), MOST + 1) if claim.side <= self.max_side]
         if len(found) > MOST:
             raise OptionError(f"an atlas of these sizes has more than {MOST:,} matrices: choose smaller limits")

@@ -19,7 +19,7 @@ from engram.errors import CertificateError, EngramError, FileError, check_choice
 from engram.files import check_plain, printable, read_json, seal, sealed, unseal, write_whole
 
 VERSION = 1
-LONGEST = 32_000_000
+LONGEST = 10_000_000
 """Bytes of a certificate."""
 MESSAGE = 500
 """Letters of a message that may quote a file."""

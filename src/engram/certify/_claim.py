@@ -121,10 +121,11 @@ class RankClaim(Claim):
         """Weights modulo p: drawn from the seed, or those of the proof."""
 
     def find(self, witness: str, prime: int, seed: int) -> Found:
+        bounds = {"bound": self.bound, "upper": self.upper}  # first: a number that is too long is refused
         matrix = FieldMatrix(self.side, self.side, prime)
         for first, block in self.witness(witness, prime, seed).grid():
             matrix.fill(first, block)
-        return {"matrix": [self.side, self.side], "rank": matrix.rank(), "bound": self.bound, "upper": self.upper}
+        return {"matrix": [self.side, self.side], "rank": matrix.rank(), **bounds}
 
     def holds(self, found: Found) -> bool:
         return bool(self.bound <= found["rank"] <= self.upper)

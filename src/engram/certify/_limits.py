@@ -57,13 +57,13 @@ def rounded(number: float) -> str:
 def duration(seconds: float) -> str:
     """In the largest unit that gives two or more.
 
-    >>> duration(90), duration(7500), duration(1e40)
-    ('90 seconds', '2 hours', '10^33 years')
+    >>> duration(0.25), duration(90), duration(7500), duration(1e40)
+    ('0.25 seconds', '90 seconds', '2 hours', '10^33 years')
     """
     for unit, length in UNITS:
         if seconds >= 2 * length:
             return f"{rounded(seconds / length)} {unit}s"
-    return "a second" if seconds <= 2 else f"{seconds} seconds"
+    return f"{seconds:.2g} seconds"
 
 
 def free_memory() -> float:
