@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList
 
 from engram.maps import Map
+from engram.nn._as_lstm import AsLSTM
 from engram.nn._cell import Cell, empty_cell
 from engram.nn._models import MODELS, NETWORKS
 from engram.nn._recurrent import Recurrent
@@ -39,7 +40,7 @@ def safe_globals() -> list[Any]:
     """
     kinds = [kind for base in (Cell, Map, Recurrent, StateSpace, TensorNet) for kind in _family(base)]
     states = {kind.State for kind in kinds if issubclass(kind, Cell) and kind.State is not None}
-    known = {*kinds, *states, *MODELS.values(), *NETWORKS.values(), *TORCH}
+    known = {*kinds, *states, *MODELS.values(), *NETWORKS.values(), AsLSTM, *TORCH}
     return [*sorted(known, key=lambda kind: (kind.__module__, kind.__qualname__)), empty_cell]
 
 
