@@ -30,6 +30,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "rac, log_scale": lambda: RAC(3, 5, log_scale=True),
     "rac under a map": lambda: RAC(3, 5, map="cayley", initial_state="trained"),
     "s4d, batch norm": lambda: S4D(3, 5, norm="batch"),
+    "as nn.LSTM": lambda: engram.nn.AsLSTM(engram.nn.ExpRNN(3, 5)),
     "inside a model": lambda: nn.ModuleList([engram.nn.ExpRNN(3, 5), nn.Linear(5, 2)]),
 }
 

@@ -90,7 +90,9 @@ def _sections(text: str) -> Sections:
             name = heading[1]
             if name not in INDICES or name in sections:
                 known = "once each I:, F:, S: and T:"
-                raise DataError(f"line {number}: the sections of a PAutomaC model are {known}; got {line.strip()!r:.60}")
+                raise DataError(
+                    f"line {number}: the sections of a PAutomaC model are {known}; got {line.strip()!r:.60}"
+                )
             sections[name] = {}
             continue
         if not name:
