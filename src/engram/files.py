@@ -33,8 +33,10 @@ DEEPEST = 100
 def write_whole(path: Path, content: bytes) -> None:
     """Write beside, sync, rename: a reader finds the old content or the new, never a part; several may write at once.
 
-    A link that stands at ``path`` is replaced, not followed.
+    A link that stands at ``path`` is replaced, not followed; a pipe, a socket or a device is refused.
     """
+    if not path.is_symlink():
+        check_plain(path)
     new = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     _write_new(new, content)
     _rename(new, path)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from engram.certify import CLAIMS, PRIME, RACDeep, RACShallow, TTEqualCores, certify, verify
-from engram.files import seal as _seal
 from engram.certify._field import draw
 from engram.cli import main
 from engram.errors import CertificateError
+from engram.files import seal as _seal
 
 
 @pytest.fixture

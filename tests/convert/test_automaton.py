@@ -199,7 +199,9 @@ def test_a_gzip_bomb(tmp_path: Path) -> None:
             file.write(packer.compress(bytes(1 << 20)))
         file.write(packer.flush())
     tracemalloc.start()
-    with pytest.raises(DataError, match=r"bomb\.gz cannot be read as text \(it unpacks to more than 32,000,000 bytes\)"):
+    with pytest.raises(
+        DataError, match=r"bomb\.gz cannot be read as text \(it unpacks to more than 32,000,000 bytes\)"
+    ):
         WeightedAutomaton.read(path)
     assert tracemalloc.get_traced_memory()[1] < 2.5 * 32e6  # the content, and its copy while it grows
     tracemalloc.stop()

@@ -155,7 +155,9 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or "claim" not in content:
         raise CertificateError("it is not a certificate: it names no claim")
     if content.get("version") != VERSION or content["version"] is True:
-        raise CertificateError(f"it is of version {_text(content.get('version'))}; this engram checks version {VERSION}")
+        raise CertificateError(
+            f"it is of version {_text(content.get('version'))}; this engram checks version {VERSION}"
+        )
     return unseal(content)
 
 

@@ -19,7 +19,9 @@ def check_cost(claim: Claim, max_side: int | None, max_memory: float | None, max
     check_large(claim.name, claim.sizes())
     cost = claim.cost()
     if isinstance(claim, RankClaim) and max_side is not None and not claim.side_estimate <= max_side:
-        raise OptionError(f"{claim.name}: the matrix has {rounded(claim.side_estimate)} rows, --max-side is {max_side:,}")
+        raise OptionError(
+            f"{claim.name}: the matrix has {rounded(claim.side_estimate)} rows, --max-side is {max_side:,}"
+        )
     memory = free_memory() if max_memory is None else max_memory
     if not cost.megabytes <= memory:  # nor is NaN a limit
         raise OptionError(

@@ -90,7 +90,9 @@ def _sections(text: str) -> Sections:
             name = heading[1]
             if name not in INDICES or name in sections:
                 known = "once each I:, F:, S: and T:"
-                raise DataError(f"line {number}: the sections of a PAutomaC model are {known}; got {line.strip()!r:.60}")
+                raise DataError(
+                    f"line {number}: the sections of a PAutomaC model are {known}; got {line.strip()!r:.60}"
+                )
             sections[name] = {}
             continue
         if not name:
@@ -121,7 +123,8 @@ def write_weights(path: Path, initial: Array, transitions: Array, final: Array) 
     if path.suffix == ".safetensors":
         parts = initial[None], transitions.transpose(1, 0, 2), final.reshape(len(initial), -1).T
         plain = {name: np.ascontiguousarray(part, np.float64) for name, part in zip(TENSORS, parts, strict=True)}
-        return _write(path, safetensors.numpy.save(plain, {"kind": KIND}))
+        _write(path, safetensors.numpy.save(plain, {"kind": KIND}))
+        return
     if path.suffix != ".json":
         raise OptionError(f"an automaton is written to .json, its network to .safetensors; got {path}")
     exact = initial.dtype == object

@@ -124,14 +124,16 @@ def _unpacked(name: str, url: str, archive: bytes) -> dict[str, bytes]:
     return found
 
 
-class _Unpacking:
+class _Unpacking(gzip.GzipFile):
     """What gzip packed, as a stream that ends in an error after UNPACKED bytes."""
 
     def __init__(self, archive: bytes) -> None:
-        self.file, self.left = gzip.GzipFile(fileobj=io.BytesIO(archive)), UNPACKED
+        super().__init__(fileobj=io.BytesIO(archive), mode="rb")
+        self.unread = UNPACKED
 
-    def read(self, size: int) -> bytes:
-        self.left -= size
-        if self.left < 0:
+    def read(self, size: int | None = -1) -> bytes:
+        part = super().read(size)
+        self.unread -= len(part)
+        if self.unread < 0:
             raise FileError(f"it unpacks to more than {UNPACKED:,} bytes")
-        return self.file.read(size)
+        return part
