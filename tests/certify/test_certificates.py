@@ -205,7 +205,7 @@ WRONG = {
     "rac --modes 2 --steps 4 --depth 1000000000": "choose smaller sizes",
     "tt --modes 3 --rank 100000 --steps 4": "choose smaller sizes",
     "rac --max-memory nan": "raise --max-memory",
-    "rac --seed 18446744073709551616": "seed must be below 2^64",
+    "rac --seed 18446744073709551616": "seed must be at most 18,446,744,073,709,551,615",
     "rac --max-side 10": "--max-side is 10",
     "rac-deep --modes 3 --channels 3 --steps 8 --depth 3": "options: --depth 3",
     "rac-deep --modes 3 --channels 3 --steps 7": "steps must be even",

@@ -27,7 +27,7 @@ class Claim(ABC):
 
     @abstractmethod
     def cost(self) -> Cost:
-        """What :meth:`find` takes, estimated from the sizes: :func:`engram.certify.certify` refuses what is too much."""
+        """What :meth:`find` takes, estimated from the sizes: :func:`engram.certify.certify` refuses too much."""
 
     @abstractmethod
     def find(self, witness: str, prime: int, seed: int) -> Found:

@@ -52,7 +52,7 @@ class CPRank(Claim):
             raise OptionError(f"Theorem 4 needs a rank below hidden, {self.hidden}; got rank {self.rank}")
 
     def cost(self) -> Cost:
-        """Of either rank: 2 n steps of three products per layer, the span of the states, the matrix of the first step."""
+        """Of either rank: 2 n steps of three products per layer, the span of the states, the first step's matrix."""
         n, d, r, layers = self.hidden, self.inputs, self.rank + 1, self.depth
         weights = r * (d + n * (layers - 1)) + 2 * layers * r * n
         steps = product_seconds(6 * n * layers, n, r) + product_seconds(2 * n, r, d)

@@ -47,7 +47,8 @@ def min_width(
     claim = rac_claim(modes, channels, asked, depth, templates)
     if claim.side > max_side:
         raise OptionError(
-            f"a grid of {rounded(claim.templates)} templates has at least {rounded(claim.side)} rows, --max-side {max_side}"
+            f"a grid of {rounded(claim.templates)} templates has at least {rounded(claim.side)} rows, "
+            f"--max-side {max_side}"
         )
     found = certify(claim, seed=seed, prime=prime, max_side=max_side)
     theorem = {1: bounds.rac_shallow, 2: bounds.rac_deep}.get(depth)

@@ -86,7 +86,8 @@ class Automaton:
         fewest = f", the Hankel rank of {report['states_before']} states, {how}" if self.minimise else ""
         return (
             f"{report['states']} states{fewest}; {report['symbols']} symbols\n"
-            f"network and automaton differ by {report['difference']:.2g} (relative) at most, on {report['words']} random words\n"
+            f"network and automaton differ by {report['difference']:.2g} (relative) at most, on {report['words']} "
+            f"random words\n"
             f"file: {report['file']}"
         )
 

@@ -123,7 +123,8 @@ def write_weights(path: Path, initial: Array, transitions: Array, final: Array) 
     if path.suffix == ".safetensors":
         parts = initial[None], transitions.transpose(1, 0, 2), final.reshape(len(initial), -1).T
         plain = {name: np.ascontiguousarray(part, np.float64) for name, part in zip(TENSORS, parts, strict=True)}
-        return _write(path, safetensors.numpy.save(plain, {"kind": KIND}))
+        _write(path, safetensors.numpy.save(plain, {"kind": KIND}))
+        return
     if path.suffix != ".json":
         raise OptionError(f"an automaton is written to .json, its network to .safetensors; got {path}")
     exact = initial.dtype == object
