@@ -164,6 +164,7 @@ SETTINGS = [
     *((("task", name), value) for name in ("delay", "length") for value in (10**400, 2**62, 10**9, -1, "x", None)),
     ("option", ["dropout=1" + "0" * 400]),
     ("option", ["layers=2"]),
+    ("option", ["activation=7"]),
 ]
 
 

@@ -62,7 +62,7 @@ class Givens(Solved):
         if isinstance(self.layers, str):
             pairs = fft_pairs(size)
         else:
-            pairs = [(first, 1) for first in brick_pairs(size, check_size("layers", self.layers))]
+            pairs = [(first, 1) for first in brick_pairs(size, check_size("layers", self.layers, most=10**5))]
         self.rotations = sum(len(first) for first, _ in pairs)
         # A layer is y = c * x + s * x[partner]; `slot` says which rotation a coordinate belongs to, the last entry
         # of the padded parameters (angle 0) if to none.

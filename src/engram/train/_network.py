@@ -111,8 +111,13 @@ AnyNetwork = Network | WholeNetwork
 def make_network(settings: Settings) -> AnyNetwork:
     """The network of these settings, its weights drawn from the global generator: the same in every precision."""
     check_batches(settings)
-    with default_dtype(torch.float32), WithinMemory():
-        network = _make_network(settings)
+    try:
+        with default_dtype(torch.float32), WithinMemory():
+            network = _make_network(settings)
+    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # torch's own layers check little
+        if isinstance(error, EngramError) or not settings.option:
+            raise
+        raise OptionError(f"{settings.model} with the options {', '.join(settings.option)}: {error}") from error
     return network.double() if settings.precision == "64-true" else network
 
 
@@ -125,12 +130,7 @@ def _make_network(settings: Settings) -> AnyNetwork:
     if embedding and not task.vocabulary:
         raise OptionError(f"embedding is for tasks of symbols; {task.name} has {task.input_size} numbers a step")
     size = embedding or task.input_size
-    try:
-        layer: Any = make_model(settings.model, size, settings.hidden, settings.layers, **options)
-    except TypeError as error:  # an option torch's own layers do not know
-        if isinstance(error, EngramError):
-            raise
-        raise OptionError(f"option of {settings.model}: {error}") from None
+    layer: Any = make_model(settings.model, size, settings.hidden, settings.layers, **options)
     if isinstance(layer, Recurrent) and task.answer == "last":
         layer.return_sequence = False  # only the last state is needed: less memory
     return Network(task, layer, embedding)
