@@ -123,7 +123,7 @@ def test_a_trap_in_the_place_of_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["max_side", "max_modes", "max_channels", "max_depth"])
 def test_a_range_without_end(name: str) -> None:
-    with pytest.raises(OptionError, match="atlas: max_.* must be at most 10\\^12"):
+    with pytest.raises(OptionError, match=r"atlas: max_.* must be at most 10\^12"):
         Range(**{name: 10**13}).claims()
     with pytest.raises(OptionError, match="more than 20,000 matrices: choose smaller limits"):
         Range(max_side=4, max_depth=10**6).claims()
