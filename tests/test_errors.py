@@ -31,6 +31,7 @@ CAUGHT_AS = {
     OptionError: (ValueError,),
     NonFiniteError: (ValueError,),
     ManifoldError: (ValueError,),
+    FileError: (ValueError,),
     DataError: (ValueError,),
     CertificateError: (ValueError,),
     FileError: (ValueError,),
