@@ -136,7 +136,7 @@ def check_plain(path: Path) -> None:
     """Refuse a link, folder, pipe, socket or device; a plain file is fine, and so is none."""
     try:
         mode = path.lstat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     if not stat.S_ISREG(mode):
         raise FileError(f"it is {KINDS.get(stat.S_IFMT(mode), 'a device')}, and must be a plain file")
