@@ -208,3 +208,11 @@ def test_printable() -> None:
     assert printable("é 字 \N{GRINNING FACE} ok") == "é 字 \N{GRINNING FACE} ok"
     for control in ("\n", "\r", "\t", "\x1b", "\x00", "\x85", "\u2028", "\u202e", "\ud800", "\x9b"):
         assert printable(f"a{control}b") == "a b"
+
+
+@pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="no /dev/null here")
+def test_a_device_is_not_replaced() -> None:
+    """As root, a rename would put a plain file in the place of /dev/null."""
+    with pytest.raises(FileError, match="it is a device"):
+        write_whole(Path("/dev/null"), b"content")
+    assert Path("/dev/null").is_char_device()

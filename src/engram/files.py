@@ -33,8 +33,10 @@ DEEPEST = 100
 def write_whole(path: Path, content: bytes) -> None:
     """Write beside, sync, rename: a reader finds the old content or the new, never a part; several may write at once.
 
-    A link that stands at ``path`` is replaced, not followed.
+    A link or a pipe that stands at ``path`` is replaced, not followed; a device (/dev/null) is left as it is.
     """
+    if path.is_char_device() or path.is_block_device():
+        raise FileError("it is a device, and must be a plain file")
     new = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     _write_new(new, content)
     _rename(new, path)

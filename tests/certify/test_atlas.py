@@ -1,6 +1,7 @@
 """The atlas: every size once, what is done is kept, and the failures that the specification names are found."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,28 @@ def test_a_strange_file(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("[]\n")
     with pytest.raises(CertificateError, match="line 1 is not a certificate"):
         atlas(Range(2, 2, 1, 1), tmp_path)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_trap_in_the_place_of_the_file(tmp_path: Path) -> None:
+    """A pipe would be waited for, for ever; through a link certificates would land in another file."""
+    (tmp_path / "target").touch()
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / FILE).symlink_to(tmp_path / "target")
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / FILE)
+    for folder, kind in (("link", "a symbolic link"), ("pipe", "a pipe")):
+        with pytest.raises(CertificateError, match=f"it is {kind}, and must be a plain file"):
+            atlas(Range(2, 2, 1, 1), tmp_path / folder)
+    assert not (tmp_path / "target").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["max_side", "max_modes", "max_channels", "max_depth"])
+def test_a_range_without_end(name: str) -> None:
+    with pytest.raises(OptionError, match=r"atlas: max_.* must be at most 10\^12"):
+        Range(**{name: 10**13}).claims()
+    with pytest.raises(OptionError, match="more than 20,000 matrices: choose smaller limits"):
+        Range(max_side=4, max_depth=10**6).claims()
 
 
 def surveyed(*sizes: tuple[int, int, int, int, int]) -> Any:

@@ -1,16 +1,18 @@
 """A certificate can be checked again from its file, and what was changed in it is found."""
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engram.certify import CLAIMS, PRIME, RACDeep, RACShallow, TTEqualCores, certify, verify
-from engram.certify._certificate import _seal
 from engram.certify._field import draw
 from engram.cli import main
 from engram.errors import CertificateError
+from engram.files import seal as _seal
 
 
 @pytest.fixture
@@ -69,14 +71,91 @@ FORGED = {
     "weights beyond memory": {"sizes": {"modes": 3, "channels": 10**6, "steps": 8, "templates": 3}},
     "an odd length": {"sizes": {"modes": 3, "channels": 3, "steps": 7}},
     "an unknown size": {"sizes": {"modes": 3, "size": 3}},
+    "one size more": {"sizes": {"modes": 3, "channels": 3, "steps": 8, "templates": 3, "depth": 2}},
+    "one size less": {"sizes": {"modes": 3, "channels": 3, "steps": 8}},
+    "a size that is a text": {"sizes": {"modes": "3", "channels": 3, "steps": 8, "templates": 3}},
+    "a size that is a truth": {"sizes": {"modes": 3, "channels": 3, "steps": 8, "templates": True}},
+    "a size that is a fraction": {"sizes": {"modes": 3.0, "channels": 3, "steps": 8, "templates": 3}},
+    "an unknown field": {"note": "checked by the authors"},
+    "a seed that is a text": {"seed": "0"},
+    "a prime that is a fraction": {"prime": 2147483629.0},
+    "a witness that is a list": {"witness": ["random"]},
+    "a long witness": {"witness": "random" * 1000},
+    "seconds that are a text": {"seconds": "fast"},
+    "seconds that are a truth": {"seconds": True},
+    "negative seconds": {"seconds": -1},
+    "endless seconds": {"seconds": float("inf")},
+    "no seconds": {"seconds": float("nan")},
+    "software that is a text": {"software": "all of it"},
+    "software that is a number": {"software": {"engram": 1, "flint": "3", "python": "3.12"}},
+    "other software": {"software": {"engram": "1", "flint": "3", "python": "3.12", "sage": "9"}},
 }
 
 
 @pytest.mark.parametrize("change", FORGED)
 def test_what_is_forged_is_found(change: str, file: Path) -> None:
     changed(file, **FORGED[change])
-    with pytest.raises(CertificateError, match="certificate"):
+    with pytest.raises(CertificateError, match="certificate") as refused:
         verify(file)
+    assert len(str(refused.value)) < 800
+    assert str(refused.value).isprintable()  # one line
+
+
+def replaced(file: Path, old: str, new: str) -> None:
+    """In the text itself, and sealed as if nobody had."""
+    content = file.read_text()
+    assert old in content
+    file.write_text(content.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"rank": 45', '"rank": 46,\n "rank": 45', "it has 'rank' twice in one object"),
+        ('"seed": 0', '"seed": NaN', "NaN, which is not finite"),
+        ('"seed": 0', '"seed": 1' + "0" * 1200, "a number of 1,201 digits"),
+        ('"seconds": ', '"seconds": 1e999, "s": ', "1e999, which is not finite"),
+        ('"seed": 0', '"seed": ' + "[" * 5000 + "]" * 5000, "not a certificate"),
+        ('"holds"', '"holds', "it is not JSON"),
+    ],
+)
+def test_json_that_means_one_thing(old: str, new: str, words: str, file: Path) -> None:
+    replaced(file, old, new)
+    with pytest.raises(CertificateError, match=f"certificate.json: it is not a certificate: .*{words}|{words}"):
+        verify(file)
+
+
+def test_control_characters_are_not_printed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed(file, witness="\x1b[2Jluck\nengram: all is well \ud800")
+    assert main(["verify", str(file)]) == 2
+    told = capsys.readouterr()
+    assert told.err.count("\n") == 1
+    assert "\x1b" not in told.err + told.out
+
+
+def test_what_is_no_plain_file(file: Path, tmp_path: Path) -> None:
+    (link := tmp_path / "link.json").symlink_to(file)
+    os.mkfifo(pipe := tmp_path / "pipe.json")
+    for path, kind in ((link, "a symbolic link"), (pipe, "a pipe"), (tmp_path, "a folder")):
+        with pytest.raises(CertificateError, match=f"it is {kind}, and must be a plain file"):
+            verify(path)
+        with pytest.raises(CertificateError, match=f"could not be written: it is {kind}"):
+            certify(RACDeep(3, 3, 4)).write(path)
+    (large := tmp_path / "large.json").touch()
+    os.truncate(large, 10**12)  # a file of holes
+    with pytest.raises(CertificateError, match="at most 10,000,000 are read"):
+        verify(large)
+    (tmp_path / "binary.json").write_bytes(bytes(range(256)))
+    with pytest.raises(CertificateError, match="it is not JSON"):
+        verify(tmp_path / "binary.json")
+
+
+def test_a_certificate_too_long_to_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "long.json"
+    found = certify(RACDeep(3, 3, 4))
+    with pytest.raises(CertificateError, match="and a certificate at most 10,000,000: choose smaller sizes"):
+        replace(found, found={**found.found, "rank": 9, "more": "9" * 11_000_000}).write(path)
+    assert not path.exists()
 
 
 def test_a_forged_file_does_not_hide_the_next(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,13 +199,13 @@ WRONG = {
     "rac --prime 10": "prime must be a prime below 2^31",
     "rac --depth 1 --witness construction": "proved without a construction",
     "rac --witness luck": "unknown witness 'luck'",
-    "rac --modes 9 --steps 16": "need 29,648,327,454 MB",
-    "rac --steps 1000000000": "3^500000000 rows needs about 10^477121250 MB",
-    "rac --modes 2 --channels 1000000 --steps 4": "its weights need 32,000,",
+    "rac --modes 9 --steps 16": "rac-deep is estimated to need 29,648,3",
+    "rac --steps 1000000000": "need more than 10^300 MB",
+    "rac --modes 2 --channels 1000000 --steps 4": "raise --max-memory",
     "rac --modes 2 --steps 4 --depth 1000000000": "choose smaller sizes",
     "tt --modes 3 --rank 100000 --steps 4": "choose smaller sizes",
     "rac --max-memory nan": "raise --max-memory",
-    "rac --seed 18446744073709551616": "seed must be below 2^64",
+    "rac --seed 18446744073709551616": "seed must be at most 18,446,744,073,709,551,615",
     "rac --max-side 10": "--max-side is 10",
     "rac-deep --modes 3 --channels 3 --steps 8 --depth 3": "options: --depth 3",
     "rac-deep --modes 3 --channels 3 --steps 7": "steps must be even",

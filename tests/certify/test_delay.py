@@ -64,7 +64,7 @@ WRONG = {
     ),
     "claim": (lambda: Delay(5, 0), "depth must be at least 1"),
     "prime": (lambda: certify(Delay(5, 3), prime=17), "prime must be larger than the number of points, 17"),
-    "work": (lambda: certify(Delay(5000, 8)), "hours: choose smaller sizes"),
+    "work": (lambda: certify(Delay(5000, 8)), "estimated to need .* choose smaller sizes"),
 }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engram.certify import CLAIMS, Claim, RankClaim, certify, verify
-from engram.certify._certificate import _seal
 from engram.errors import CertificateError, EngramError
+from engram.files import seal as _seal
 
 
 def make(name: str) -> Claim:

@@ -3,6 +3,9 @@
 import gzip
 import itertools
 import json
+import os
+import tracemalloc
+import zlib
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -154,10 +157,18 @@ def test_a_file_cut_short() -> None:
 
 
 WRONG_JSON = {
-    "cut": ('{"kind":\n"weighted', "line 2: "),
+    "cut": ('{"kind":\n"weighted', "not JSON .* line 2 "),
     "kind": ('{"kind": "x"}', "weighted-automaton"),
     "missing": ('{"kind": "weighted-automaton", "initial": [1]}', "has no 'transitions'"),
-    "ragged": ('{"kind": "weighted-automaton", "initial": [1, [2]]}', "line 1: "),
+    "ragged": ('{"kind": "weighted-automaton", "initial": [1, [2]]}', "lists of equal length"),
+    "nan": ('{"kind": "weighted-automaton", "initial": [NaN]}', "NaN, which is not finite"),
+    "too large": ('{"kind": "weighted-automaton", "initial": [1e999]}', "1e999, which is not finite"),
+    "too many digits": (f'{{"kind": "weighted-automaton", "initial": [{10**400}]}}', "too large"),
+    "too long a ratio": (f'{{"kind": "weighted-automaton", "initial": ["{"1" * 5000}"]}}', "all texts such as"),
+    "truth": ('{"kind": "weighted-automaton", "initial": [true]}', "all numbers or all texts"),
+    "mixed": ('{"kind": "weighted-automaton", "initial": [1, "1/2"]}', "all numbers or all texts"),
+    "deep": ('{"kind": "weighted-automaton", "initial": ' + "[" * 3000 + "]" * 3000 + "}", "deep|not JSON"),
+    "twice": ('{"kind": "weighted-automaton", "initial": [1], "initial": [1]}', "'initial' twice"),
     "text": ('{"kind": "weighted-automaton", "initial": ["one"]}', "all texts such as"),
     "zero": ('{"kind": "weighted-automaton", "initial": ["1/0"]}', "all texts such as"),
 }
@@ -177,6 +188,57 @@ def test_no_file(tmp_path: Path) -> None:
     (tmp_path / "b.gz").write_bytes(b"no gzip")
     with pytest.raises(DataError, match="cannot be read as text"):
         WeightedAutomaton.read(tmp_path / "b.gz")
+
+
+def test_a_gzip_bomb(tmp_path: Path) -> None:
+    """A kilobyte that unpacks to a gigabyte: no more than the limit is unpacked."""
+    path = tmp_path / "bomb.gz"
+    with path.open("wb") as file:
+        packer = zlib.compressobj(9, wbits=31)
+        for _ in range(64):
+            file.write(packer.compress(bytes(1 << 20)))
+        file.write(packer.flush())
+    tracemalloc.start()
+    with pytest.raises(
+        DataError, match=r"bomb\.gz cannot be read as text \(it unpacks to more than 32,000,000 bytes\)"
+    ):
+        WeightedAutomaton.read(path)
+    assert tracemalloc.get_traced_memory()[1] < 2.5 * 32e6  # the content, and its copy while it grows
+    tracemalloc.stop()
+
+
+def test_a_number_of_many_digits(tmp_path: Path) -> None:
+    path = tmp_path / "model.txt"
+    path.write_text(MODEL.replace("(0) 0.5", f"(0) 0.{'1' * 5000}", 1), encoding="utf-8")
+    with pytest.raises(DataError, match="line 2: a probability is a decimal number"):
+        WeightedAutomaton.read(path)
+
+
+def test_one_long_text_costs_its_own_length(tmp_path: Path) -> None:
+    """numpy's array of texts would have room for the longest in every place: here 40 GB."""
+    path = tmp_path / "a.json"
+    texts = ["1"] * 10_000 + ["1" * 1_000_000]
+    path.write_text(json.dumps({"kind": "weighted-automaton", "initial": texts}), encoding="utf-8")
+    with pytest.raises(DataError, match="all texts such as"):
+        WeightedAutomaton.read(path)
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".gz", ".json", ".safetensors"])
+def test_what_is_no_plain_file(suffix: str, tmp_path: Path) -> None:
+    """A pipe would be waited for, for ever; a link may lead anywhere."""
+    os.mkfifo(pipe := tmp_path / f"pipe{suffix}")
+    (tmp_path / "target").write_text(MODEL)
+    (link := tmp_path / f"link{suffix}").symlink_to(tmp_path / "target")
+    (large := tmp_path / f"large{suffix}").touch()
+    os.truncate(large, 10**12)  # of holes
+    for path, words in ((pipe, "it is a pipe"), (link, "it is a symbolic link"), (large, "1,000,000,000,000 bytes")):
+        with pytest.raises(DataError, match=words):
+            WeightedAutomaton.read(path)
+    if suffix in (".json", ".safetensors"):
+        for path in (pipe, link):
+            with pytest.raises(DataError, match="could not be written: it is a"):
+                WeightedAutomaton(np.ones(1), np.full((2, 1, 1), 0.25), np.array([0.5])).write(path)
+        assert (tmp_path / "target").read_text() == MODEL
 
 
 # networks

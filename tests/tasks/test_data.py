@@ -6,6 +6,7 @@ import io
 import os
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from engram.errors import DataError, EngramError, OptionError
-from engram.tasks import _data
+from engram.tasks import _data, _download
 from engram.tasks._data import find, places, read
 from engram.tasks._data_files import FILES, SOURCES
 
@@ -131,10 +132,18 @@ DAMAGED = {
     "a flipped bit": ("a", FLIPPED, f"found 1,024 with sha256 {hashlib.sha256(FLIPPED).hexdigest()}"),
     "another file": ("a", CONTENT * 2, "found 2,048 or more with sha256"),
     "a flipped bit, zipped": ("a.gz", gzip.compress(FLIPPED), "found 1,024 with sha256"),
-    "zipped and too long": ("a.gz", gzip.compress(CONTENT * 1000), "found 1,025 or more with sha256"),
+    "zipped and too long": (
+        "a.gz",
+        gzip.compress(CONTENT * 1000),
+        "cannot be read .it unpacks to more than 1,024 bytes",
+    ),
     "zipped twice": ("a.gz", gzip.compress(gzip.compress(CONTENT)), "with sha256"),
-    "not gzip": ("a.gz", CONTENT, "cannot be read .Not a gzipped file"),
-    "truncated gzip": ("a.gz", gzip.compress(CONTENT)[:-12], "cannot be read .Compressed file ended"),
+    "not gzip": ("a.gz", CONTENT, "cannot be read .it is not a whole gzip file .Not a gzipped file"),
+    "truncated gzip": (
+        "a.gz",
+        gzip.compress(CONTENT)[:-12],
+        "cannot be read .it is not a whole gzip file .Compressed file ended",
+    ),
     "broken gzip": ("a.gz", gzip.compress(CONTENT)[:12] + b"\xff" * 400, "cannot be read"),
 }
 
@@ -157,11 +166,11 @@ def test_a_damaged_file_is_refused(tmp_path: Path, case: str) -> None:
 
 
 def test_an_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def denied(_: Path) -> bytes:
+    def denied(*_: object) -> bytes:
         raise PermissionError("Permission denied")
 
     put(tmp_path / "named/toy/a")
-    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr(os, "open", denied)
     with pytest.raises(DataError, match=r"cannot be read .Permission denied"):
         read("toy/a")
 
@@ -202,12 +211,66 @@ def test_no_network(tmp_path: Path) -> None:
 
 def test_a_silent_server(monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
     """It accepts and says nothing: given up after TIMEOUT."""
-    monkeypatch.setattr(_data, "TIMEOUT", 0.1)
+    monkeypatch.setattr(_download, "TIMEOUT", 0.1)
     release = threading.Event()
     monkeypatch.setattr(Quiet, "do_GET", lambda _: release.wait(5))
     with pytest.raises(DataError, match=r"gives no answer .*timed out"):
         read("toy/a")
     release.set()
+
+
+@pytest.mark.parametrize("part", ["headers", "body"])
+def test_a_server_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Path, part: str) -> None:
+    """A byte now and then never runs into the timeout of a socket; the whole has a limit."""
+    monkeypatch.setattr(_download, "TOTAL", 0.3)
+    release = threading.Event()
+
+    def drip(self: Quiet) -> None:
+        self.wfile.write(b"HTTP/1.0 200 OK\r\n" + (b"\r\n" if part == "body" else b"Server: "))
+        while not release.wait(0.02):
+            try:
+                self.wfile.write(b"x")
+            except OSError:  # nobody listens any more
+                return
+
+    monkeypatch.setattr(Quiet, "do_GET", drip)
+    begin = time.monotonic()
+    with pytest.raises(DataError, match=r"gives no answer .it was not done after 0.3 seconds.*Put toy/a"):
+        read("toy/a")
+    assert time.monotonic() - begin < 3
+    release.set()
+    assert kept(tmp_path) == []
+
+
+def test_a_server_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
+    monkeypatch.setattr(_download, "LARGEST", 1000)
+    put(site / "a.gz", bytes(5000))
+    with pytest.raises(DataError, match="it sends more than 1,000 bytes"):
+        read("toy/a")
+    assert kept(tmp_path) == []
+
+
+def test_a_tar_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
+    monkeypatch.setattr(_data, "UNPACKED", 100_000)
+    put(site / "all.tgz", packed({"zeros": bytes(10**6), **TEXTS}))
+    with pytest.raises(DataError, match="it unpacks to more than 100,000 bytes"):
+        read("text/t.train.txt")
+    assert kept(tmp_path) == []
+
+
+def test_a_pipe_is_not_the_file_and_a_link_is(tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere")
+    (tmp_path / "named/toy").mkdir(parents=True)
+    os.mkfifo(tmp_path / "named/toy/a")
+    (tmp_path / "cache/data/toy").mkdir(parents=True)
+    (tmp_path / "cache/data/toy/a").symlink_to(tmp_path / "elsewhere")
+    assert read("toy/a") == CONTENT
+
+
+def test_a_file_of_holes(tmp_path: Path) -> None:
+    os.truncate(put(tmp_path / "named/toy/a"), 10**12)
+    with pytest.raises(DataError, match=r"cannot be read .it has 1,000,000,000,000 bytes"):
+        read("toy/a")
 
 
 @pytest.mark.parametrize("offline", [None, "", "0"])

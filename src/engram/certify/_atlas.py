@@ -7,20 +7,24 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from engram.certify._by_depth import enough_templates, rac_claim
-from engram.certify._certificate import _seal, certify
+from engram.certify._certificate import certify
 from engram.certify._claim import RankClaim
 from engram.certify._claims import TTDifferentCores, TTEqualCores
 from engram.certify._field import PRIME, check_prime, check_seed
-from engram.certify._limits import check_size_of
+from engram.certify._limits import DAY, check_cost, check_large, rounded
 from engram.certify._survey import survey
-from engram.errors import CertificateError, check_size
+from engram.errors import CertificateError, FileError, OptionError, check_size
+from engram.files import open_to_append, parse_json, read_bounded, unseal
 
 FILE = "certificates.jsonl"
+MOST, LINE = 20_000, 5000
+"""Matrices of an atlas, and bytes of a line of its file."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -50,12 +54,17 @@ class Range:
 
     def claims(self) -> list[RankClaim]:
         """One a matrix, the cheap ones first. The other claims about a circuit are read off the same rank."""
-        found = [claim for claim in self._all() if claim.side <= self.max_side]
+        check_large("atlas", asdict(self))
+        found = [claim for claim in islice(self._all(), MOST + 1) if claim.side <= self.max_side]
+        if len(found) > MOST:
+            raise OptionError(f"an atlas of these sizes has more than {MOST:,} matrices: choose smaller limits")
         return sorted(found, key=lambda claim: (claim.side, claim.sizes().get("depth", 0)))
 
     def _all(self) -> Iterator[RankClaim]:
-        for modes in range(2, self.max_modes + 1):
-            for steps in range(2, 2 * self.max_side.bit_length() + 1, 2):
+        """Those of K = M templates are within max_side; of those of more templates, some are not."""
+        for modes in range(2, min(self.max_modes, self.max_side) + 1):
+            steps = 0
+            while modes ** ((steps := steps + 2) // 2) <= self.max_side:
                 for channels in range(1, self.max_channels + 1):
                     yield TTEqualCores(modes, channels, steps)
                     yield TTDifferentCores(modes, channels, steps)
@@ -83,24 +92,29 @@ def atlas(
         sizes: the range of sizes.
         folder: where the certificates go.
         seed, prime: of the weights.
-        jobs: processes; as many as cores unless given.
+        jobs: processes; default: as many as cores.
         tell: called with the number of finished sizes, and of all.
     """
     check_prime(prime)
     check_seed(seed)
+    cores = os.cpu_count() or 1
+    if jobs is not None and check_size("--jobs", jobs) > 4 * cores:
+        raise OptionError(f"--jobs must be at most {4 * cores}, four processes per core; got {rounded(jobs)}")
     sizes = sizes or Range()
     claims = sizes.claims()
-    check_size_of(claims[-1], sizes.max_side, None)  # the largest, before the first one starts
+    check_cost(claims[-1], sizes.max_side, None, DAY)  # the largest, before the first one starts
     path = Path(folder) / FILE
-    done = _read(path, seed, prime)
+    try:
+        done = _read(path, seed, prime)
+    except FileError as error:
+        raise CertificateError(f"{path}: {error}") from None
     todo = [claim for claim in claims if _key(claim) not in done]
     tell(len(claims) - len(todo), len(claims))
     path.parent.mkdir(parents=True, exist_ok=True)
-    proofs = _prove(todo, seed, prime, jobs or os.cpu_count() or 1)
-    with path.open("a", encoding="utf-8") as file, closing(proofs):
+    proofs = _prove(todo, seed, prime, cores if jobs is None else jobs)
+    with open_to_append(path) as file, closing(proofs):
         for number, line in enumerate(proofs, 1):
-            file.write(json.dumps(line) + "\n")
-            file.flush()
+            file.write(json.dumps(line).encode() + b"\n")
             done[line["claim"], tuple(line["sizes"].values())] = line
             tell(len(claims) - len(todo) + number, len(claims))
     found = survey([(claim, done[_key(claim)]["rank"]) for claim in claims], prime, seed)
@@ -111,7 +125,7 @@ def _prove(claims: list[RankClaim], seed: int, prime: int, jobs: int) -> Generat
     """The certificates as they come."""
     if not claims:
         return
-    with _one_thread(), ProcessPoolExecutor(check_size("--jobs", jobs), get_context("spawn"), _deaf) as pool:
+    with _one_thread(), ProcessPoolExecutor(jobs, get_context("spawn"), _deaf) as pool:
         try:
             for future in as_completed([pool.submit(_one, claim, seed, prime) for claim in claims]):
                 yield future.result()
@@ -150,22 +164,31 @@ def _key(claim: RankClaim) -> tuple[str, tuple[int, ...]]:
 
 def _read(path: Path, seed: int, prime: int) -> dict[tuple[str, tuple[int, ...]], dict[str, Any]]:
     """What an earlier call has certified. A last line that was cut short is taken out of the file."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return {}
-    whole, _, rest = path.read_bytes().rpartition(b"\n")
+    whole, _, rest = read_bounded(path, MOST * LINE).rpartition(b"\n")
     if rest:
-        os.truncate(path, len(whole) + bool(whole))
+        with open_to_append(path) as file:
+            file.truncate(len(whole) + bool(whole))
     done = {}
     for number, line in enumerate(whole.splitlines(), 1):
-        try:
-            found = json.loads(line)
-            intact = _seal({name: value for name, value in found.items() if name != "seal"}) == found["seal"]
-            same = (found["seed"], found["prime"]) == (seed, prime)
-            done[str(found["claim"]), tuple(found["sizes"].values())] = found | {"rank": int(found["rank"])}
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise CertificateError(f"{path}, line {number} is not a certificate: take another --output") from None
-        if not intact:
-            raise CertificateError(f"{path}, line {number} does not match its seal, so it was changed: take it out")
-        if not same:
+        found = _line(line, f"{path}, line {number}")
+        if (found["seed"], found["prime"]) != (seed, prime):
             raise CertificateError(f"{path} has another seed or prime: take another --output")
+        done[found["claim"], tuple(found["sizes"].values())] = found
     return done
+
+
+def _line(line: bytes, where: str) -> dict[str, Any]:
+    """One certificate, of which no more is asked than the atlas needs."""
+    try:
+        found = parse_json(line)
+        numbers = [found["seed"], found["prime"], found["rank"], *found["sizes"].values()]
+        if not (isinstance(found["claim"], str) and all(type(number) is int for number in numbers)):
+            raise TypeError
+    except (FileError, KeyError, TypeError, AttributeError):
+        raise CertificateError(f"{where} is not a certificate: take another --output") from None
+    try:
+        return unseal(found)
+    except FileError:
+        raise CertificateError(f"{where} does not match its seal, so it was changed: take it out") from None

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from engram.certify._claim import Claim, Found, many
-from engram.certify._limits import check_work
+from engram.certify._cost import MB, Cost, bits, integer_seconds
 from engram.certify._network import bilinear, integers
 from engram.convert import WeightedAutomaton
 from engram.errors import check_size
@@ -39,14 +39,22 @@ class Automaton(Claim):
         for name in ("states", "symbols", "steps"):
             check_size(name, getattr(self, name))
 
+    def cost(self) -> Cost:
+        """Words through both, in integers that grow at every step; two minimisations over the rationals."""
+        n, s, steps = self.states, self.symbols, self.steps
+        length = bits(n) * steps
+        words = WORDS * steps * (3e-5 + integer_seconds(n**2 * (s + 1) + s, length / 2))
+        minimal = 1e-5 * s * (2 * n) ** 2 + 2e-8 * (2 * n) ** 4
+        memory = 600 * s * n**2 + 20 * (2 * n) ** 3 + 8 * s**2 + 60 * WORDS * steps + n * length / 2
+        return Cost(words + minimal, MB * memory)
+
     def find(self, witness: str, prime: int, seed: int) -> Found:
         n, s = self.states, self.symbols
-        check_work(objects=WORDS * self.steps * float(n) ** 2 * s + float(2 * n) ** 4 * s, kept=8 * float(n) ** 2 * s)
         automaton = WeightedAutomaton(*(integers(seed, k, *shape) for k, shape in enumerate([(n,), (s, n, n), (n,)])))
         network = bilinear([automaton.transitions.transpose(1, 0, 2)], [automaton.initial])
         one_hot = np.eye(s, dtype=int).astype(object)
         words = integers(seed, 3, WORDS, self.steps) % s
-        values = [network.run(one_hot[word.astype(int)])[-1][0] @ automaton.final for word in words]
+        values = [network.last(one_hot[symbol] for symbol in word) @ automaton.final for word in words]
         return {
             "compared_words": WORDS,
             "equal_words": sum(automaton.value(word) == value for word, value in zip(words, values, strict=True)),

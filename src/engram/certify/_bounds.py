@@ -1,25 +1,37 @@
 """The numbers in the theorems: lower bounds that are claimed, upper bounds that always hold."""
 
-from math import comb, prod
+from math import comb, log10, prod
+
+from engram.errors import OptionError
+from engram.files import MOST_DIGITS
 
 
-def multiset(n: int, k: int) -> int:
-    """The number of multisets of k out of n kinds, ((n over k)) = C(n + k - 1, k).
+def multiset(n: int, k: int, most: int | None = None) -> int:
+    """The number of multisets of k out of n kinds, ((n over k)) = C(n + k - 1, k), or ``most`` if that is less.
 
-    >>> multiset(3, 4)
-    15
+    A number of more than 1000 digits is not made: it is above ``most``, or refused.
+
+    >>> multiset(3, 4), multiset(3, 4, most=10)
+    (15, 10)
     """
-    return comb(n + k - 1, k)
+    total, fewer = n + k - 1, min(n - 1, k)
+    digits = fewer * (log10(total) - log10(fewer)) if fewer else 0  # at least: C(N, m) >= (N / m)^m
+    if most is not None and digits > log10(most) + 1:
+        return most
+    if digits > MOST_DIGITS:
+        raise OptionError(f"a bound at these sizes has more than {MOST_DIGITS:,} digits: choose smaller sizes")
+    return comb(total, k) if most is None else min(most, comb(total, k))
 
 
-def _at_most(value: int, base: int, exponent: int) -> int:
-    """min(value, base^exponent); the power is not made where it is larger, for T may be very long."""
-    return value if base > 1 and exponent >= value.bit_length() else min(value, base**exponent)
+def _power(base: int, exponent: int) -> int | None:
+    """base^exponent, None if it has more than 1000 digits."""
+    return base**exponent if exponent * log10(base) <= MOST_DIGITS else None
 
 
 def rac_shallow(modes: int, channels: int, steps: int) -> int:
     """Theorem 1.1: sep = min(R, M^{T/2}), for almost all weights (spec/arithmetic-circuits.md 3.2)."""
-    return _at_most(channels, modes, steps // 2)
+    most = _power(modes, steps // 2)
+    return channels if most is None else min(channels, most)
 
 
 def rac_deep(modes: int, channels: int, steps: int) -> int:
@@ -29,7 +41,8 @@ def rac_deep(modes: int, channels: int, steps: int) -> int:
 
 def rac_conjecture(modes: int, channels: int, steps: int, depth: int) -> int:
     """Conjecture 1: sep >= min{((min(M, R) over ((T/2 over L-1)))), M^{T/2}} (3.3)."""
-    return _at_most(multiset(min(modes, channels), multiset(steps // 2, depth - 1)), modes, steps // 2)
+    half, most = steps // 2, _power(modes, steps // 2)
+    return multiset(min(modes, channels), multiset(half, depth - 1, most), most)
 
 
 def rac_upper(modes: int, channels: int, steps: int, depth: int, templates: int) -> int:
@@ -40,9 +53,10 @@ def rac_upper(modes: int, channels: int, steps: int, depth: int, templates: int)
     """
     half, states = steps // 2, 1
     through = min(modes, channels)
-    inputs = prod(min(templates, multiset(through, multiset(tau, depth - 1))) for tau in range(1, half + 1))
+    taus = range(1, half + 1) if templates > 1 else ()
+    inputs = prod(multiset(through, multiset(tau, depth - 1, templates), templates) for tau in taus)
     for layer in range(1, depth + 1):
-        states *= multiset(channels, multiset(half, depth - layer))
+        states *= multiset(channels, multiset(half, depth - layer, inputs), inputs)
         if states >= inputs:  # more layers only add to it
             return inputs
     return states

@@ -3,8 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any, ClassVar, Protocol
 
+from engram.certify._cost import MB, Cost, power, rank_seconds
 from engram.certify._field import FieldMatrix, Residues
 
 Found = Mapping[str, Any]
@@ -22,6 +24,10 @@ class Claim(ABC):
     """Sizes that are decided in a moment."""
     witnesses: ClassVar[tuple[str, ...]] = ("random",)
     """The kinds of weights that can be asked."""
+
+    @abstractmethod
+    def cost(self) -> Cost:
+        """What :meth:`find` takes, estimated from the sizes: :func:`engram.certify.certify` refuses too much."""
 
     @abstractmethod
     def find(self, witness: str, prime: int, seed: int) -> Found:
@@ -84,9 +90,21 @@ class RankClaim(Claim):
         return int(letters**half)
 
     @property
+    def side_estimate(self) -> float:
+        """:attr:`side` as a float: infinite, not endless."""
+        return power(*self.shape)
+
     @abstractmethod
-    def building(self) -> tuple[float, float]:
-        """What the matrix costs beside itself, about: machine words kept, and operations on them."""
+    def building(self) -> Cost:
+        """What the entries of the matrix take."""
+
+    def cost(self) -> Cost:
+        """Beside the entries: the rank, the matrix, and FLINT's copy of it for the elimination."""
+        side = self.side_estimate
+        if side > 1e100:  # nor could a bound be computed
+            return Cost(inf, inf)
+        entries, rank = self.building(), rank_seconds(side, side, self.upper)
+        return Cost(entries.seconds + rank, 20 + entries.megabytes + 2 * 8 * MB * side**2)
 
     @property
     @abstractmethod
@@ -103,10 +121,11 @@ class RankClaim(Claim):
         """Weights modulo p: drawn from the seed, or those of the proof."""
 
     def find(self, witness: str, prime: int, seed: int) -> Found:
+        bounds = {"bound": self.bound, "upper": self.upper}  # first: a number that is too long is refused
         matrix = FieldMatrix(self.side, self.side, prime)
         for first, block in self.witness(witness, prime, seed).grid():
             matrix.fill(first, block)
-        return {"matrix": [self.side, self.side], "rank": matrix.rank(), "bound": self.bound, "upper": self.upper}
+        return {"matrix": [self.side, self.side], "rank": matrix.rank(), **bounds}
 
     def holds(self, found: Found) -> bool:
         return bool(self.bound <= found["rank"] <= self.upper)

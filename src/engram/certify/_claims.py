@@ -6,10 +6,14 @@ from typing import Any, ClassVar
 
 from engram.certify import _bounds as bounds
 from engram.certify._claim import Found, RankClaim, many
+from engram.certify._cost import MB, Cost, product_seconds, sample_seconds
 from engram.certify._field import Residues
 from engram.certify._rac import conjecture_rac, constructed_rac, random_rac
 from engram.certify._tensor_train import constructed_train, random_train
 from engram.errors import OptionError, check_size
+
+AT_ONCE = 1 << 14
+"""Entries of a block of a circuit's matrix; of a train's, eight times as many."""
 
 
 def _even(steps: int, least: int) -> int:
@@ -46,12 +50,19 @@ class RACShallow(RankClaim):
     def shape(self) -> tuple[int, int]:
         return self.templates, self.steps // 2
 
-    @property
-    def building(self) -> tuple[float, float]:
-        """Weights and the states of all Starts; two products of matrices a layer, and 0.1 ms a layer and step."""
-        layer, at_once = 2.0 * self.channels**2, min(self.side**2, max(self.side, 1 << 14))
-        words = self.depth * (layer + 2.0 * self.channels * at_once)
-        return words, self.depth * (layer * 2.0 * self.side**2 / self.templates + 1e5 * self.steps)
+    def building(self) -> Cost:
+        """Weights, templates and the states of a block of rows; two products of matrices per layer and step."""
+        m, r, k, side = self.modes, self.channels, self.templates, self.side_estimate
+        weights = self.depth * 2 * r**2 + (r + k) * m
+        at_once = max(side, min(side**2, AT_ONCE) / k)
+        blocks, columns = max(1, side**2 / AT_ONCE), 3 * side + (2 * side**2 / k if self.steps > 2 else 0)
+        seconds = (
+            product_seconds(1, r, m, k)
+            + product_seconds((blocks * (self.steps - 2) + self.steps) * self.depth, 2 * r, r)
+            + self.depth * columns * (2e-9 * r**2 + 3e-8 * r)
+            + 5e-9 * side**2 * r
+        )
+        return Cost(seconds + sample_seconds(weights), 8 * MB * (2 * weights + 4 * self.depth * r * at_once))
 
     @property
     def bound(self) -> int:
@@ -184,11 +195,12 @@ class TTDifferentCores(RankClaim):
     def shape(self) -> tuple[int, int]:
         return self.modes, self.steps // 2
 
-    @property
-    def building(self) -> tuple[float, float]:
-        """The cores; a product with one of them for every entry."""
-        core = float(self.rank) ** 2 * self.modes
-        return core * (1 if self.equal else self.steps), core * 2.0 * self.side**2 / self.modes
+    def building(self) -> Cost:
+        """The cores; a product with one of them for every entry, in blocks."""
+        n, r, side = self.modes, self.rank, self.side_estimate
+        weights, blocks = (2 if self.equal else self.steps) * r**2 * n, 2 * side**2 * r / (8 * AT_ONCE)
+        seconds = product_seconds(self.steps + blocks, n * r, r) + side**2 * (2e-9 * r**2 + 5e-8 * r)
+        return Cost(seconds + sample_seconds(weights), 8 * MB * (2 * weights + self.steps + 32 * AT_ONCE))
 
     @property
     def bound(self) -> int:

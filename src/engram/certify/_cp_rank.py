@@ -7,8 +7,8 @@ import numpy as np
 from flint import nmod_mat
 
 from engram.certify._claim import Claim, Found, many
+from engram.certify._cost import MB, Cost, product_seconds, rank_seconds, sample_seconds
 from engram.certify._field import Residues, draw, product, times
-from engram.certify._limits import check_work
 from engram.errors import OptionError, check_size
 
 
@@ -51,8 +51,19 @@ class CPRank(Claim):
         if self.rank >= self.hidden:
             raise OptionError(f"Theorem 4 needs a rank below hidden, {self.hidden}; got rank {self.rank}")
 
+    def cost(self) -> Cost:
+        """Of either rank: 2 n steps of three products per layer, the span of the states, the first step's matrix."""
+        n, d, r, layers = self.hidden, self.inputs, self.rank + 1, self.depth
+        weights = r * (d + n * (layers - 1)) + 2 * layers * r * n
+        steps = product_seconds(6 * n * layers, n, r) + product_seconds(2 * n, r, d)
+        first = product_seconds(1, r, d, d) + product_seconds(3 * layers, n, r, d)
+        entries = 2 * n**2 + n * d  # given to FLINT as Python's numbers
+        ranks = 1e-7 * entries + rank_seconds(2 * n, n) + rank_seconds(n, d)
+        samples = 3e-4 * layers + 2 * sample_seconds(weights)
+        memory = 16 * weights + 60 * entries + 30 * d**2 + 2e3 * layers + 24 * n * d
+        return Cost(2 * (steps + first + ranks + samples), MB * memory)
+
     def find(self, witness: str, prime: int, seed: int) -> Found:
-        check_work(words=40 * float(self.depth) * self.hidden**2 * self.rank, kept=float(self.hidden) ** 2)
         ranks = [self.rank, self.rank + 1]
         return {
             "ranks": ranks,

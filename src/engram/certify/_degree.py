@@ -8,9 +8,8 @@ import numpy as np
 from flint import nmod, nmod_poly
 
 from engram.certify._claim import Claim, Found, many
+from engram.certify._cost import MB, Cost, binomial
 from engram.certify._differences import degree_of
-from engram.certify._field import PRIME
-from engram.certify._limits import check_work
 from engram.certify._network import Exact, Network, bilinear, delta, residues
 from engram.errors import OptionError, check_size
 
@@ -53,11 +52,20 @@ class Degree(Claim):
         for name in ("steps", "depth", "hidden", "inputs"):
             check_size(name, getattr(self, name))
 
+    def cost(self) -> Cost:
+        """Runs with polynomials, one for all steps and one for each; runs with residues, one more than the degree."""
+        most = binomial(self.steps + self.depth - 1, self.depth)
+        weights = self.hidden**2 * (self.inputs + self.hidden * (self.depth - 1))
+        once = self.steps * (5e-5 * self.depth + 5e-7 * weights)
+        polynomials = (self.steps + 1) * (once + self.steps * weights * 1e-8 * most)
+        values = (most + 2) * (once + 1e-5 + 3e-9 * most)
+        return Cost(
+            polynomials + values + 4e-6 * weights,
+            MB * (200 * weights + 100 * most + self.hidden * self.depth * 20 * most + 300 * self.steps * self.inputs),
+        )
+
     def find(self, witness: str, prime: int, seed: int) -> Found:
-        products = float(self.steps) * self.depth * self.hidden**2 * self.inputs
-        check_work(objects=products * self.steps)  # before a binomial coefficient of any size is taken
         most = degree(self.steps, self.depth)
-        check_work(objects=products * min(most, PRIME))
         if prime <= most + 2:
             raise OptionError(f"prime must be larger than the degree and two more, {most + 2}; got {prime}")
         network = self._network(witness, prime, seed)
@@ -66,7 +74,7 @@ class Degree(Claim):
             polynomial_degree(network, base, np.where(mask[:, None], along, 0 * along), prime)
             for mask in [np.ones(self.steps, dtype=bool), *np.eye(self.steps, dtype=bool)]
         ]
-        values = [int(network.run(base + nmod(z, prime) * along)[-1][-1][0]) for z in range(most + 2)]
+        values = [int(network.last(base + nmod(z, prime) * along)[0]) for z in range(most + 2)]
         return {"degree": symbolic[0], "evaluated": degree_of(values, prime), "in_each_step": symbolic[1:]}
 
     def _network(self, witness: str, prime: int, seed: int) -> Network:
@@ -101,4 +109,4 @@ def polynomial_degree(network: Network, base: Exact, along: Exact, prime: int) -
     line = np.empty(base.shape, dtype=object)
     for place in np.ndindex(base.shape):
         line[place] = nmod_poly([int(base[place]), int(along[place])], prime)
-    return int(network.run(line)[-1][-1][0].degree())
+    return int(network.last(line)[0].degree())

@@ -12,9 +12,9 @@ from flint import nmod, nmod_mat
 from torch import nn
 
 from engram.certify._claim import Claim, Found, many
+from engram.certify._cost import MB, Cost
 from engram.certify._differences import degree_of
 from engram.certify._field import Residues
-from engram.certify._limits import check_work
 from engram.certify._network import generic, integers
 from engram.errors import OptionError, check_size
 from engram.nn import RNN, LinearRNN
@@ -117,6 +117,15 @@ class Delay(Claim):
         check_lag(check_size("lag", self.lag, least=0), most, self.hidden, self.depth, self.channels)
         object.__setattr__(self, "lag", self.lag or most)
 
+    def cost(self) -> Cost:
+        """Values of the transfer function, solved layer by layer; their differences; the delay line, run."""
+        n, d, layers = self.hidden, self.channels, self.depth
+        points, steps = n * layers + 2, 3 * self.lag + 5
+        solved = points * layers * (8e-6 + 1e-7 * n**2 + 2e-9 * n**3 + 1e-8 * n * d)
+        run = layers * (3e-4 + 2e-6 * n) + steps * layers * (1e-7 + 2e-9 * n**2) + 1e-6 * steps * d
+        memory = 100 * layers * n**2 + 2e4 * layers + 8 * steps * (n + 10 * d) * layers + 50 * points
+        return Cost(1 + solved + 1e-5 * points + 3e-9 * points**2 + run, 100 + MB * memory)
+
     def find(self, witness: str, prime: int, seed: int) -> Found:
         degree = transfer_degree(self.hidden, self.depth, self.channels, prime, seed)
         copied = copies(*delay_line(self.hidden, self.lag, self.channels, depth=self.depth), self.lag, seed)
@@ -148,7 +157,6 @@ def copies(layer: RNN, readout: nn.Linear, lag: int, seed: int) -> bool:
 def transfer_degree(hidden: int, depth: int, channels: int, prime: int, seed: int) -> int:
     """The degree of N = D det G at random weights modulo p, from its values at 0, 1, ..., n L + 1."""
     count = hidden * depth + 2
-    check_work(words=float(count) * depth * hidden**3, kept=depth * float(hidden) ** 2)
     if prime <= count:
         raise OptionError(f"prime must be larger than the number of points, {count}; got {prime}")
 

@@ -24,9 +24,7 @@ def check_prime(prime: int) -> int:
 
 def check_seed(seed: int) -> int:
     """Return ``seed`` if it is a whole number of 64 bits."""
-    if check_size("seed", seed, least=0) >= 2**64:
-        raise OptionError(f"seed must be below 2^64, got {seed}")
-    return seed
+    return check_size("seed", seed, least=0, most=2**64 - 1)
 
 
 def draw(prime: int, seed: int, purpose: int, *shape: int) -> Residues:

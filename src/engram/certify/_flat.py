@@ -7,9 +7,9 @@ import numpy as np
 from flint import nmod_mat
 
 from engram.certify._claim import Claim, Found, many
+from engram.certify._cost import MB, Cost, bits, integer_seconds, product_seconds, rank_seconds
 from engram.certify._delay import largest_lag
 from engram.certify._field import product
-from engram.certify._limits import check_work
 from engram.certify._network import Layer, Network, generic, integers, linear, same
 from engram.convert import flat_weights
 from engram.errors import check_size
@@ -34,6 +34,14 @@ class Compared(Claim):
         for name in ("hidden", "depth", "inputs", "steps"):
             check_size(name, getattr(self, name))
 
+    def _run(self, layers: int, width: int, features: int) -> Cost:
+        """Layers of so many units, the first of them with so many inputs, run in integers that grow at every step."""
+        n, steps = width, self.steps
+        weights = n * features + (2 * layers - 1) * n**2
+        length = bits(2 * self.hidden) * (steps + self.depth)
+        seconds = 2e-5 * steps * layers + steps * integer_seconds(weights, length / 2)
+        return Cost(seconds, MB * (40 * (weights + steps * self.inputs) + layers * n * (60 + length / 2)))
+
 
 @dataclass(frozen=True)
 class Flat(Compared):
@@ -47,14 +55,22 @@ class Flat(Compared):
     name: ClassVar[str] = "flat"
     words: ClassVar[str] = "Theorem 6: a linear RNN of L layers of n units is one layer of n L units"
 
+    def cost(self) -> Cost:
+        """The deep network, the one layer, and the products that give its weights; most of them are with zeros."""
+        units = self.hidden * self.depth
+        deep, flat = self._run(self.depth, self.hidden, self.inputs), self._run(1, units, self.inputs)
+        wide = self.inputs + units + 1
+        seconds = 3e-8 * self.hidden * wide * (self.inputs + units) + integer_seconds(units * wide)
+        memory = MB * (8 * self.inputs * wide + 60 * units * wide)
+        return Cost(deep.seconds + flat.seconds + seconds, deep.megabytes + flat.megabytes + memory)
+
     def find(self, witness: str, prime: int, seed: int) -> Found:
         units = self.hidden * self.depth
-        check_work(objects=float(units) ** 2 * (self.hidden + self.steps), kept=2 * float(units) ** 2)
         deep = linear(self.hidden, self.inputs, self.depth, seed)
         into, hidden, bias = flat_weights([layer[:3] for layer in deep.layers])
         flat = Network((Layer(into, hidden, bias),), (np.concatenate(deep.start),))
         x = integers(seed, 4 * self.depth, self.steps, self.inputs)
-        pairs = zip(deep.run(x), flat.run(x), strict=True)
+        pairs = zip(deep.states(x), flat.states(x), strict=True)
         return {
             "units": units,
             "equal_steps": sum(same(np.concatenate(states), state) for states, (state,) in pairs),
@@ -87,15 +103,20 @@ class Deepen(Compared):
     name: ClassVar[str] = "deepen"
     words: ClassVar[str] = "Theorem 1: a linear RNN of L layers of n units is one of L + 1 layers, not the reverse"
 
+    def cost(self) -> Cost:
+        """Both networks; the impulse response; its Hankel matrix, given to FLINT as Python's numbers."""
+        run, side = self._run(self.depth + 1, self.hidden, self.inputs), self.hidden * (self.depth + 1) + 1
+        response = product_seconds(4 * side * (self.depth + 1), self.hidden, self.hidden)
+        rank = 1e-7 * side**2 + rank_seconds(side, side)
+        return Cost(2 * run.seconds + response + rank, 2 * run.megabytes + 50 * MB * side**2)
+
     def find(self, witness: str, prime: int, seed: int) -> Found:
-        side = float(self.hidden) * (self.depth + 1)
-        check_work(words=side**3, objects=side * self.hidden * self.steps, kept=2 * side**2)
         deep = linear(self.hidden, self.inputs, self.depth, seed)
         nothing = np.zeros((self.hidden, self.hidden), dtype=object)
         added = Layer(np.eye(self.hidden, dtype=object), nothing, nothing[0])
         deeper = Network((*deep.layers, added), (*deep.start, nothing[0]))
         x = integers(seed, 4 * self.depth, self.steps, self.inputs)
-        pairs = zip(deep.run(x), deeper.run(x), strict=True)
+        pairs = zip(deep.states(x), deeper.states(x), strict=True)
         return {
             "equal_steps": sum(same(states[-1], more[-1]) for states, more in pairs),
             "hankel_rank": hankel_rank(self.hidden, self.depth + 1, prime, seed),

@@ -1,81 +1,66 @@
-"""What a certificate costs, told before it starts."""
+"""The limits of a claim's work: what is estimated to take longer, or more memory, is refused before it starts."""
 
-import os
-import time
-from math import log10
+from collections.abc import Mapping
+from math import inf, log10
 
-import numpy as np
-
-from engram.certify._claim import RankClaim
-from engram.certify._field import PRIME, FieldMatrix, draw
+from engram.certify._claim import Claim, RankClaim
+from engram.certify._cost import Cost
 from engram.errors import OptionError
+from engram.places import free_memory
 
 DAY = 86_400.0
-SAMPLE = 512
-LONGEST = 12
-"""Digits of a number of rows."""
+LARGEST = 10**12
+"""Of the sizes of any claim: what is larger would never end, and its arithmetic may not even begin."""
+UNITS = (("year", 31_557_600), ("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
-def check_size_of(claim: RankClaim, max_side: int | None, max_memory: float | None) -> None:
-    """Refuse what is larger than asked for, or than the memory and a day allow."""
-    letters, half = claim.shape
-    if (digits := half * log10(letters)) > LONGEST:  # a number that Python itself could not hold or print
+def check_cost(claim: Claim, max_side: int | None, max_memory: float | None, max_seconds: float) -> Cost:
+    """The estimate, if it is within the limits; ``max_memory`` None is what is free."""
+    check_large(claim.name, claim.sizes())
+    cost = claim.cost()
+    if isinstance(claim, RankClaim) and max_side is not None and not claim.side_estimate <= max_side:
         raise OptionError(
-            f"a matrix of {letters}^{half} rows needs about 10^{2 * digits - 4.8:.0f} MB: choose smaller sizes"
+            f"{claim.name}: the matrix has {rounded(claim.side_estimate)} rows, --max-side is {max_side:,}"
         )
-    side, (words, operations) = claim.side, claim.building
-    need = memory(side) + 8e-6 * words
-    if max_side is not None and side > max_side:
-        raise OptionError(f"the matrix has {side:,} rows, --max-side is {max_side:,}")
-    limit = max_memory if max_memory is not None else free_memory()
-    if not need <= limit:  # nor is NaN a limit
+    memory = free_memory() if max_memory is None else max_memory
+    if not cost.megabytes <= memory:  # nor is NaN a limit
         raise OptionError(
-            f"a matrix of {side:,} rows and its weights need {need:,.0f} MB, and there are {limit:,.0f}: choose "
-            "smaller sizes, or raise --max-memory"
+            f"{claim.name} is estimated to need {rounded(cost.megabytes)} MB at these sizes, and the limit is "
+            f"{rounded(memory)} MB: choose smaller sizes, or raise --max-memory"
         )
-    if max_side is None:
-        seconds = 1e-9 * operations + (rank_seconds(side) if side > 8 * SAMPLE else 0)
-        if seconds > DAY:
-            raise OptionError(
-                f"a matrix of {side:,} rows takes about {seconds / 3600:,.0f} hours; --max-side allows it"
-            )
+    if not cost.seconds <= max_seconds:
+        raise OptionError(
+            f"{claim.name} is estimated to take {duration(cost.seconds)} at these sizes, and the limit is "
+            f"{duration(max_seconds)}: choose smaller sizes, or raise --max-seconds"
+        )
+    return cost
 
 
-def memory(side: int) -> float:
-    """In MB: FLINT's copy for the elimination, the matrix itself, and the blocks it is filled by."""
-    return 2 * 8 * side**2 / 1e6 + 300
+def check_large(what: str, sizes: Mapping[str, int]) -> None:
+    """Refuse sizes whose arithmetic alone may take for ever."""
+    for name, size in sizes.items():
+        if size > LARGEST:
+            raise OptionError(f"{what}: {name} must be at most 10^12, got {rounded(size)}")
 
 
-def rank_seconds(side: int) -> float:
-    """From the time of a matrix of 512 rows: the work grows with the cube (a little less, by Strassen)."""
-    matrix = FieldMatrix(SAMPLE, SAMPLE, PRIME)
-    matrix.fill(0, draw(PRIME, 0, 0, SAMPLE, SAMPLE))
-    begin = time.perf_counter()
-    matrix.rank()
-    return float((time.perf_counter() - begin) * np.float64(side / SAMPLE) ** 3)
+def rounded(number: float) -> str:
+    """A number of any size, short.
 
-
-def free_memory() -> float:
-    """In MB; what cannot be told counts as 4 GB."""
-    try:
-        with open("/proc/meminfo") as file:  # noqa: PTH123 - a pseudo file
-            return next(int(line.split()[1]) / 1e3 for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
-    except (AttributeError, ValueError, OSError):
-        return 4000.0
-
-
-def check_work(words: float = 0, objects: float = 0, kept: float = 0) -> None:
-    """Refuse what takes more than a day, or more than the free memory.
-
-    words: operations on machine words, a nanosecond each; objects: on Python's numbers, 100 of them; kept: how many of
-    the latter are in memory at once, 50 bytes each.
+    >>> rounded(1234.5), rounded(10**400), rounded(inf)
+    ('1,234', '10^400', 'more than 10^300')
     """
-    seconds, need = 1e-9 * words + 1e-7 * objects, 5e-5 * kept
-    if seconds > DAY:
-        raise OptionError(f"this takes about {seconds / 3600:,.0f} hours: choose smaller sizes")
-    if need > free_memory():
-        raise OptionError(f"this needs {need:,.0f} MB, and there are {free_memory():,.0f}: choose smaller sizes")
+    if number == inf:
+        return "more than 10^300"
+    return f"{number:,.0f}" if not number >= 10**15 else f"10^{log10(number):.0f}"
+
+
+def duration(seconds: float) -> str:
+    """In the largest unit that gives two or more.
+
+    >>> duration(0.25), duration(90), duration(7500), duration(1e40)
+    ('0.25 seconds', '90 seconds', '2 hours', '10^33 years')
+    """
+    for unit, length in UNITS:
+        if seconds >= 2 * length:
+            return f"{rounded(seconds / length)} {unit}s"
+    return f"{seconds:.2g} seconds"

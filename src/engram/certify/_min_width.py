@@ -6,6 +6,7 @@ from engram.certify import _bounds as bounds
 from engram.certify._by_depth import rac_claim
 from engram.certify._certificate import certify
 from engram.certify._field import PRIME
+from engram.certify._limits import check_large, rounded
 from engram.errors import OptionError, check_size
 
 
@@ -39,13 +40,15 @@ def min_width(
     """
     check_size("outputs", outputs)
     claim = rac_claim(modes, channels, steps, depth, templates)  # its checks
+    check_large("min-width", {"steps": steps, "outputs": outputs})
     asked = 2
-    while asked < steps and claim.templates ** (asked // 2 + 1) <= max_side:
-        asked += 2
+    while claim.templates > 1 and asked < steps and claim.templates ** (asked // 2 + 1) <= max_side:
+        asked += 2  # a grid of one template has rank 1 at any length
     claim = rac_claim(modes, channels, asked, depth, templates)
     if claim.side > max_side:
         raise OptionError(
-            f"a grid of {claim.templates} templates has at least {claim.side} rows, --max-side {max_side}"
+            f"a grid of {rounded(claim.templates)} templates has at least {rounded(claim.side)} rows, "
+            f"--max-side {max_side}"
         )
     found = certify(claim, seed=seed, prime=prime, max_side=max_side)
     theorem = {1: bounds.rac_shallow, 2: bounds.rac_deep}.get(depth)

@@ -1,6 +1,6 @@
 """Recurrent networks without activation in exact numbers: integers, residues or polynomials (spec/depth.md 1)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,7 +34,17 @@ class Network:
 
     def run(self, inputs: Iterable[Exact]) -> list[list[Exact]]:
         """The states of all layers after every step: T lists of L vectors."""
-        states, history = list(self.start), []
+        return list(self.states(inputs))
+
+    def last(self, inputs: Iterable[Exact]) -> Exact:
+        """The state of the last layer after the last step; what comes before it is not kept."""
+        for states in self.states(inputs):
+            result = states[-1]
+        return result
+
+    def states(self, inputs: Iterable[Exact]) -> Iterator[list[Exact]]:
+        """The states of all layers, step by step."""
+        states = list(self.start)
         for below in inputs:
             for number, (into, hidden, bias, tensor) in enumerate(self.layers):
                 new = hidden @ states[number] + into @ below + bias
@@ -42,8 +52,7 @@ class Network:
                     units, features, _ = tensor.shape
                     new = new + below @ (states[number] @ tensor.reshape(units, -1)).reshape(features, units)
                 states[number] = below = new
-            history.append(list(states))
-        return history
+            yield list(states)
 
 
 def integers(seed: int, purpose: int, *shape: int) -> Exact:

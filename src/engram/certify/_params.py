@@ -5,7 +5,9 @@ from math import isqrt
 from typing import Any, ClassVar
 
 from engram.certify._claim import Claim, Found, many
+from engram.certify._cost import MB, Cost
 from engram.certify._delay import largest_lag
+from engram.certify._limits import check_large
 from engram.errors import OptionError, check_size
 
 MOST_ROWS = 10_000
@@ -46,6 +48,7 @@ def sizings(lag: int, channels: int = 1, max_depth: int | None = None) -> list[S
     """For each width that some depth needs, the fewest layers, from one layer on; the rest is larger in every way."""
     check_size("lag", lag)
     check_size("channels", channels)
+    check_large("these layers", {"lag": lag, "channels": channels})
     most = min(lag * channels, lag * channels if max_depth is None else check_size("max_depth", max_depth))
     if min(most, 2 * isqrt(lag * channels)) > MOST_ROWS:  # a width or a depth is at most the root of lag * channels
         raise OptionError(
@@ -84,6 +87,10 @@ class Params(Claim):
     def __post_init__(self) -> None:
         check_size("hidden", self.hidden, least=2)
         check_size("depth", self.depth)
+
+    def cost(self) -> Cost:
+        """A row for every shallower depth, found, judged and written."""
+        return Cost(5e-6 * self.depth, 600 * MB * self.depth)
 
     def find(self, witness: str, prime: int, seed: int) -> Found:
         lag = largest_lag(self.hidden, self.depth)

@@ -1,5 +1,6 @@
 """The grid tensor of a recurrent arithmetic circuit, over a prime field (spec/arithmetic-circuits.md 3, 5)."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -70,13 +71,15 @@ class RAC:
 
 def _in_order(a: Residues, count: int, letters: int) -> Residues:
     """``(R, newest letter, ..., oldest letter, n)`` as ``(R, n, oldest letter, ..., newest letter)``."""
+    if count == 1:
+        return a  # one letter has one order, at any length
     apart = a.reshape(len(a), *[count] * letters, -1)
     return np.ascontiguousarray(apart.transpose(0, *range(apart.ndim - 1, 0, -1)))
 
 
 def random_rac(modes: int, channels: int, depth: int, templates: int, prime: int, seed: int) -> RAC:
     """Weights drawn uniformly from 1 .. p-1: a generic point with overwhelming probability."""
-    purposes = iter(range(1 << 20))
+    purposes = itertools.count()
 
     def fresh(*shape: int) -> Residues:
         return draw(prime, seed, next(purposes), *shape)

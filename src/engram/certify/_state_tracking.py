@@ -8,7 +8,7 @@ import numpy as np
 from flint import fmpq_mat, fmpz, fmpz_mat
 
 from engram.certify._claim import Claim, Found, many
-from engram.certify._limits import check_work
+from engram.certify._cost import MB, Cost, bits, integer_seconds, long_seconds
 from engram.certify._network import Exact, Layer, Network, bilinear, integers, same
 from engram.errors import OptionError, check_size
 
@@ -43,8 +43,19 @@ class StateTracking(Claim):
         if self.units < self.inputs:
             raise OptionError(f"Lemma 4 needs at least as many units as inputs, {self.inputs}; got {self.units}")
 
+    def cost(self) -> Cost:
+        """The elimination gives numbers as long as a determinant; the BIRNN multiplies one of them in at every step."""
+        m, d, n = self.hidden, self.inputs, self.units
+        steps = m // d + 1
+        # Bits of the change, which for one input is the characteristic polynomial of V.
+        length = m * bits(m) * (steps / 2 if d > 1 else 1)
+        state = steps * length / 2  # bits of the BIRNN's state, on average
+        once = integer_seconds(n**2 * d, state) + long_seconds(n * d, state, length)
+        elimination = 2e-11 * m**3 * length + integer_seconds(m**2 * (m + d), steps * bits(m) / 2)
+        numbers = (m + d) * m * (60 + steps * bits(m) / 8) + 2 * m * length + n * (60 + state)
+        return Cost(elimination + 2 * steps * once + 3e-7 * (m + n) * n * d, MB * (numbers + 100 * (n**2 + m) * d))
+
     def find(self, witness: str, prime: int, seed: int) -> Found:
-        check_work(words=20 * float(self.hidden) ** 4 + float(self.units) ** 2 * self.inputs)
         steps = self.hidden // self.inputs + 1
         into, back = integers(seed, 1, self.hidden, self.inputs), integers(seed, 2, self.hidden, self.hidden)
         bias, start, _ = integers(seed, 3, 3, self.hidden)
@@ -53,7 +64,7 @@ class StateTracking(Claim):
         target = bilinear([tensor], [integers(seed, 5, self.units)])
         x = integers(seed, 6, steps, self.inputs)
         change = kernel_vector(into, back, steps).reshape(steps, self.inputs)
-        states, outputs = ([network.run(inputs)[-1][-1] for inputs in (x, x + change)] for network in (layer, target))
+        states, outputs = ([network.last(inputs) for inputs in (x, x + change)] for network in (layer, target))
         return {
             "steps": steps,
             "change": [[str(fmpz(number)) for number in row] for row in change],  # str of int stops at 4300 digits

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from engram.certify import PRIME, Range, atlas
 from engram.cli._console import plain
-from engram.errors import check_size
+from engram.files import write_whole
 from engram.report import atlas_page, atlas_summary, draw_atlas
 
 
@@ -28,7 +28,7 @@ class Atlas(Range):
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("atlas")
     """The folder for certificates.jsonl, atlas.json, atlas.md and atlas.svg."""
     jobs: int | None = None
-    """Processes; as many as cores unless given."""
+    """Processes; default: as many as cores."""
     seed: int = 0
     """Of the weights."""
     prime: int = PRIME
@@ -37,8 +37,6 @@ class Atlas(Range):
     """Print the table as one JSON object."""
 
     def run(self) -> None:
-        if self.jobs is not None:
-            check_size("--jobs", self.jobs)
         console = plain(stderr=True)
         columns = (
             TextColumn("{task.description}"),
@@ -57,8 +55,8 @@ class Atlas(Range):
                 jobs=self.jobs,
                 tell=lambda done, all: progress.update(bar, completed=done, total=all),
             )
-        (self.output / "atlas.json").write_text(json.dumps(found, separators=(",", ":")) + "\n")
-        (self.output / "atlas.md").write_text(atlas_page(found))
+        write_whole(self.output / "atlas.json", json.dumps(found, separators=(",", ":")).encode() + b"\n")
+        write_whole(self.output / "atlas.md", atlas_page(found).encode())
         draw_atlas(found, self.output / "atlas.svg")
         print(json.dumps(found) if self.json else atlas_summary(found))
         console.print(f"table: {self.output / 'atlas.md'}, {self.output / 'atlas.json'}")

@@ -21,6 +21,7 @@ from engram.certify import (
     rac_claim,
     verify,
 )
+from engram.certify._limits import DAY, check_cost, duration, rounded
 from engram.cli._atlas import Atlas
 from engram.cli._console import plain
 from engram.cli._min_width import MinWidth
@@ -85,18 +86,28 @@ class Prove(Generic[Sizes]):
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Where the certificate goes; CLAIM-SIZES.json unless given."""
     max_side: int | None = None
-    """Refuse larger matrices; a day of work unless given."""
+    """Refuse matrices of more rows."""
     max_memory: float | None = None
-    """In MB; what is free unless given."""
+    """Refuse what is estimated to need more MB; default: what is free."""
+    max_seconds: float = DAY
+    """Refuse what is estimated to take longer; default: a day."""
     json: bool = False
     """Print the certificate as one JSON object."""
 
     def run(self) -> None:
         claim: Any = self.sizes.claim() if isinstance(self.sizes, RAC | TT) else self.sizes
         console = plain(stderr=True)
-        with console.status(f"{claim.name} ..."):
-            limits: Any = {"max_side": self.max_side, "max_memory": self.max_memory}
-            found = certify(claim, witness=self.witness, seed=self.seed, prime=self.prime, **limits)
+        cost = check_cost(claim, self.max_side, self.max_memory, self.max_seconds)
+        with console.status(f"{claim.name}: about {duration(cost.seconds)}, {rounded(cost.megabytes)} MB ..."):
+            found = certify(
+                claim,
+                witness=self.witness,
+                seed=self.seed,
+                prime=self.prime,
+                max_side=self.max_side,
+                max_memory=self.max_memory,
+                max_seconds=self.max_seconds,
+            )
         sizes = "-".join(str(size) for size in claim.sizes().values())
         path = self.output or Path(f"{claim.name}-{sizes}.json")
         found.write(path)
@@ -187,9 +198,11 @@ class Verify:
     json: bool = False
     """Print a JSON list: file, ok, the numbers found, and what is wrong."""
     max_side: int | None = None
-    """Refuse larger matrices; a day of work unless given."""
+    """Refuse matrices of more rows."""
     max_memory: float | None = None
-    """In MB; what is free unless given."""
+    """Refuse what is estimated to need more MB; default: 2000, or what is free if that is less."""
+    max_seconds: float = 60
+    """Refuse what is estimated to take longer; default: a minute."""
 
     def run(self) -> None:
         if not self.files:
@@ -197,7 +210,8 @@ class Verify:
         rows: list[dict[str, Any]] = []
         for path in self.files:
             try:
-                found = verify(path, max_side=self.max_side, max_memory=self.max_memory)
+                limits: Any = {"max_side": self.max_side, "max_memory": self.max_memory}
+                found = verify(path, **limits, max_seconds=self.max_seconds)
                 rows.append({"file": str(path), "ok": True, **found.to_dict()})
             except CertificateError as error:
                 rows.append({"file": str(path), "ok": False, "error": str(error)})

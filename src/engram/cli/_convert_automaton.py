@@ -13,7 +13,8 @@ from engram.convert import WeightedAutomaton, word_values
 from engram.errors import EngramError, OptionError
 from engram.train import Network, RunDirectory, load_network
 
-WORDS, LONGEST = 256, 20
+WORDS, LONGEST, EXACT = 256, 20, 40_000_000
+"""Random words, their symbols, and the products of exact numbers that they may take: some seconds."""
 TOLERANCE = 1e-10
 LARGEST = 1e150  # of a state, so that its value is a float64
 
@@ -63,8 +64,8 @@ class Automaton:
                 "outputs": made.final.reshape(made.states, -1).shape[1],
                 "exact": made.exact and self.output.suffix == ".json",
                 "tolerance": tolerance if self.minimise else None,
-                "words": WORDS,
-                "difference": difference(source, made),
+                "words": len(words := random_words(source)),
+                "difference": difference(source, made, words),
             }
         print(json.dumps(report) if self.json else self._told(report))
 
@@ -85,15 +86,15 @@ class Automaton:
         fewest = f", the Hankel rank of {report['states_before']} states, {how}" if self.minimise else ""
         return (
             f"{report['states']} states{fewest}; {report['symbols']} symbols\n"
-            f"network and automaton differ by {report['difference']:.2g} (relative) at most, on {WORDS} random words\n"
+            f"network and automaton differ by {report['difference']:.2g} (relative) at most, on {report['words']} "
+            f"random words\n"
             f"file: {report['file']}"
         )
 
 
-def difference(source: WeightedAutomaton, made: WeightedAutomaton) -> float:
+def difference(source: WeightedAutomaton, made: WeightedAutomaton, words: list[list[int]]) -> float:
     """The largest relative difference between the values of words by the first automaton, by its definition, and by the
     network of the second."""
-    words = random_words(source)
     expected = np.stack([np.atleast_1d(source.value(word)) for word in words]).astype(np.float64)
     apart = np.abs(word_values(*made.to_network(), words).numpy() - expected).max(1)
     size = np.abs(expected).max(1)
@@ -105,7 +106,8 @@ def random_words(automaton: WeightedAutomaton) -> list[list[int]]:
     drawn."""
     random, plain = np.random.default_rng(0), automaton.rounded()
     words: list[list[int]] = []
-    for length in random.integers(LONGEST + 1, size=WORDS):
+    count = WORDS if not automaton.exact else max(1, min(WORDS, EXACT // (LONGEST * automaton.states**2)))
+    for length in random.integers(LONGEST + 1, size=count):
         state, word = plain.initial, []
         for _ in range(length):
             with np.errstate(over="ignore", invalid="ignore"):

@@ -12,6 +12,7 @@ from torch import nn
 
 from engram.convert import to_onnx
 from engram.errors import OptionError
+from engram.files import write_whole
 from engram.kernels import map_state
 from engram.nn import RNN
 from engram.train import RunDirectory, load_network
@@ -47,7 +48,7 @@ class Torch:
         plain: Any = layer.to_torch() if isinstance(layer, RNN) else layer
         facts = {"class": type(plain).__name__} | {name: str(getattr(plain, name)) for name in SIZES}
         facts |= {"nonlinearity": plain.nonlinearity} if isinstance(plain, nn.RNN) else {}
-        self.output.write_bytes(safetensors.torch.save(plain.state_dict(), facts))
+        write_whole(self.output, safetensors.torch.save(plain.state_dict(), facts))
         report = {"file": str(self.output), **facts, "difference": _difference(layer, plain)}
         print(json.dumps(report) if self.json else _told(report))
 

@@ -1,9 +1,7 @@
 """Files of automata: the models of the PAutomaC competition, JSON, and the tensors of their networks."""
 
-import gzip
 import json
 import re
-import zlib
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,18 +11,22 @@ import numpy.typing as npt
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from engram.errors import DataError, OptionError
+from engram.errors import DataError, FileError, OptionError
+from engram.files import check_plain, gunzip, parse_json, read_bounded, write_whole
 
 Array = npt.NDArray[Any]
 Weights = tuple[Array, Array, Array]
 KIND = "weighted-automaton"
-LARGEST = 30_000_000
+LARGEST = 1_000_000
+"""Weights of an automaton in a text: a model names only those that are not 0, and could ask for any number."""
+LONGEST_TEXT, LONGEST_TENSORS = 32_000_000, 2_000_000_000
+"""Bytes of a file, unpacked."""
 INDICES = {"I": 1, "F": 1, "S": 2, "T": 3}
 """The sections of a model file, and how many indices their entries have."""
 HEADING = re.compile(r"([A-Z]):\s*(?:\([\w, ]*\))?")
 ENTRY = re.compile(r"\(\s*(\d{1,6}(?:\s*,\s*\d{1,6})*)\s*\)\s*(\S+)")
-DECIMAL = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?")
-RATIO = re.compile(r"-?\d+(?:/0*[1-9]\d*)?")
+DECIMAL = re.compile(r"\d{1,1000}(?:\.\d{0,1000})?(?:[eE][+-]?\d{1,3})?")
+RATIO = re.compile(r"-?\d{1,4000}(?:/(?=0*[1-9])\d{1,4000})?")
 
 TENSORS = ("layer.cells.0.start", "layer.cells.0.tensor", "readout.weight")
 """Of the network of an automaton: initial (1, n), transitions (n, symbols, n) and final (C, n)."""
@@ -37,14 +39,15 @@ def read_weights(path: Path) -> Weights:
     if path.suffix == ".safetensors":
         return _from_tensors(path)
     try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+        content = read_bounded(path, LONGEST_TEXT)
+        content = gunzip(content, LONGEST_TEXT) if path.suffix == ".gz" else content
+        text = content.decode("utf-8")
     except FileNotFoundError:
         raise DataError(f"{path} is not there") from None
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+    except (OSError, FileError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as text ({error})") from None
     try:
-        return _from_json(text) if text.lstrip().startswith("{") else from_pautomac(text)
+        return _from_json(content) if text.lstrip().startswith("{") else from_pautomac(text)
     except DataError as error:
         raise DataError(f"{path}, {error}") from None
 
@@ -87,7 +90,9 @@ def _sections(text: str) -> Sections:
             name = heading[1]
             if name not in INDICES or name in sections:
                 known = "once each I:, F:, S: and T:"
-                raise DataError(f"line {number}: the sections of a PAutomaC model are {known}; got {line.strip()!r}")
+                raise DataError(
+                    f"line {number}: the sections of a PAutomaC model are {known}; got {line.strip()!r:.60}"
+                )
             sections[name] = {}
             continue
         if not name:
@@ -118,7 +123,7 @@ def write_weights(path: Path, initial: Array, transitions: Array, final: Array) 
     if path.suffix == ".safetensors":
         parts = initial[None], transitions.transpose(1, 0, 2), final.reshape(len(initial), -1).T
         plain = {name: np.ascontiguousarray(part, np.float64) for name, part in zip(TENSORS, parts, strict=True)}
-        path.write_bytes(safetensors.numpy.save(plain, {"kind": KIND}))
+        _write(path, safetensors.numpy.save(plain, {"kind": KIND}))
         return
     if path.suffix != ".json":
         raise OptionError(f"an automaton is written to .json, its network to .safetensors; got {path}")
@@ -128,38 +133,52 @@ def write_weights(path: Path, initial: Array, transitions: Array, final: Array) 
     content |= {
         name: (np.vectorize(str, otypes=[object])(part) if exact else part).tolist() for name, part in named.items()
     }
-    path.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    text = json.dumps(content).encode() + b"\n"
+    if len(text) > LONGEST_TEXT:
+        raise OptionError(
+            f"{path} would have {len(text):,} bytes, and at most {LONGEST_TEXT:,} are read: write .safetensors"
+        )
+    _write(path, text)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        check_plain(path)
+    except FileError as error:
+        raise DataError(f"{path} could not be written: {error}") from None
+    write_whole(path, content)
 
 
 def _from_tensors(path: Path) -> Weights:
     try:
-        tensors = safetensors.numpy.load(path.read_bytes())
+        tensors = safetensors.numpy.load(read_bounded(path, LONGEST_TENSORS))
         start, moves, final = (tensors[name].astype(np.float64) for name in TENSORS)
         return start[0], moves.transpose(1, 0, 2), final[0] if len(final) == 1 else final.T
-    except (OSError, SafetensorError, LookupError, ValueError) as error:
+    except (OSError, SafetensorError, LookupError, ValueError, TypeError) as error:
         raise DataError(f"{path} is not the network of an automaton ({error}): it has {', '.join(TENSORS)}") from None
 
 
-def _from_json(text: str) -> Weights:
+def _from_json(text: bytes) -> Weights:
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         if content.get("kind") != KIND:
             raise ValueError(f'a JSON file of an automaton says "kind": "{KIND}"')
         initial, transitions, final = (_array(content[name]) for name in ("initial", "transitions", "final"))
-    except json.JSONDecodeError as error:
-        raise DataError(f"line {error.lineno}: {error.msg}") from None
     except KeyError as error:
-        raise DataError(f"line 1: it has no {error}") from None
-    except (ValueError, TypeError, RecursionError) as error:
-        raise DataError(f"line 1: {error}") from None
+        raise DataError(f"it has no {error}") from None
+    except (ValueError, OverflowError) as error:  # FileError is a ValueError
+        raise DataError(str(error)) from None
     return initial, transitions, final
 
 
 def _array(nested: Any) -> Array:
     """Lists of numbers as float64, lists of texts as ratios."""
-    array = np.array(nested)
-    if array.dtype.kind in "fiu":
+    array = np.array(nested, dtype=object)  # numpy's own array of texts has the room of the longest for each
+    if array.size > LARGEST:
+        raise ValueError(f"it has {array.size:,} weights, and {LARGEST:,} are the most")
+    kinds = {type(weight) for weight in array.flat}
+    if kinds <= {int, float}:
         return array.astype(np.float64)
-    if array.dtype.kind != "U" or not all(RATIO.fullmatch(text) for text in array.flat):
+    if kinds != {str} or not all(RATIO.fullmatch(text) for text in array.flat):
         raise ValueError('weights are all numbers or all texts such as "1/3", in lists of equal length')
     return np.vectorize(Fraction, otypes=[object])(array)

@@ -1,26 +1,24 @@
 """Data files: found on this machine or fetched once, and always checked byte for byte."""
 
 import gzip
-import hashlib
 import io
 import os
 import tarfile
-import urllib.request
 import zlib
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError
 
-from engram.errors import DataError, unknown
+from engram.errors import DataError, FileError, unknown
+from engram.files import gunzip, read_bounded, sha256, write_whole
 from engram.places import cache_folder
 from engram.tasks._data_files import FILES, SOURCES
+from engram.tasks._download import LARGEST, download
 
-TIMEOUT = 10.0
-"""Seconds without an answer after which there is no network."""
-LARGEST = 2**27
-"""Bytes that are fetched at most."""
-BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError)
+UNPACKED = 2**29
+"""Bytes of a ``.tgz``, unpacked, that are looked through at most."""
+BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError, FileError)
 """What the standard library raises for an archive that is cut short or none at all."""
 
 
@@ -36,8 +34,8 @@ def read(name: str) -> bytes:
         return _fetched(name)
     mend = f"Delete it, and get {name} again from {_url(name)}"
     try:
-        content = path.read_bytes()
-        content = _unzipped(content, size) if path.suffix == ".gz" else content
+        content = read_bounded(path.resolve(), LARGEST)  # a link is fine: the content is what is checked
+        content = gunzip(content, size) if path.suffix == ".gz" else content
     except BROKEN as error:
         raise DataError(f"{path} cannot be read ({error}). {mend}") from error
     return _checked(name, content, str(path), mend)
@@ -71,19 +69,14 @@ def _url(name: str) -> str:
 
 def _checked(name: str, content: bytes, origin: str, mend: str) -> bytes:
     size, expected = _expected(name)
-    found = hashlib.sha256(content).hexdigest()
+    found = sha256(content)
     if len(content) != size or found != expected:
-        many = f"{len(content):,}{' or more' if len(content) > size else ''}"  # unpacking stops one byte too late
+        many = f"{len(content):,}{' or more' if len(content) > size else ''}"  # a tar is read one byte too far
         raise DataError(
             f"{origin} is not {name}: expected {size:,} bytes with sha256 {expected}, "
             f"found {many} with sha256 {found}. {mend}"
         )
     return content
-
-
-def _unzipped(content: bytes, size: int) -> bytes:
-    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-        return file.read(size + 1)
 
 
 def _fetched(name: str) -> bytes:
@@ -95,8 +88,7 @@ def _fetched(name: str) -> bytes:
     if os.environ.get("ENGRAM_OFFLINE", "0") not in ("", "0"):
         raise DataError(f"{name} is not on this machine, and ENGRAM_OFFLINE is set. {put}")
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-            archive = answer.read(LARGEST)
+        archive = download(url)
     except (OSError, HTTPException) as error:
         if isinstance(error, HTTPError):
             error.close()  # it holds the line
@@ -109,18 +101,19 @@ def _fetched(name: str) -> bytes:
         _checked(each, content, url, put)
     for each, content in contents.items():
         with suppress(OSError):  # a cache that cannot be written costs another download, no more
-            _keep(home / each, content)
+            (home / each).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(home / each, content)
     return contents[name]
 
 
 def _unpacked(name: str, url: str, archive: bytes) -> dict[str, bytes]:
     """What came, by name: of a ``.tgz`` all the files we know, so that it is fetched once."""
     if url.endswith(".gz"):
-        return {name: _unzipped(archive, _expected(name)[0])}
+        return {name: gunzip(archive, _expected(name)[0])}
     if not url.endswith(".tgz"):
         return {name: archive}
     folder, found = name.partition("/")[0], {}
-    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+    with tarfile.open(fileobj=_Unpacking(archive), mode="r|") as tar:
         for member in tar:
             file = member.name.rpartition("/")[2]
             if member.isfile() and file in FILES[folder] and f"/{member.name}".endswith(f"/data/{file}"):
@@ -131,15 +124,16 @@ def _unpacked(name: str, url: str, archive: bytes) -> dict[str, bytes]:
     return found
 
 
-def _keep(path: Path, content: bytes) -> None:
-    """Written beside and renamed when it is whole: nobody sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+class _Unpacking(gzip.GzipFile):
+    """What gzip packed, as a stream that ends in an error after UNPACKED bytes."""
+
+    def __init__(self, archive: bytes) -> None:
+        super().__init__(fileobj=io.BytesIO(archive), mode="rb")
+        self.unread = UNPACKED
+
+    def read(self, size: int | None = -1) -> bytes:
+        part = super().read(size)
+        self.unread -= len(part)
+        if self.unread < 0:
+            raise FileError(f"it unpacks to more than {UNPACKED:,} bytes")
+        return part

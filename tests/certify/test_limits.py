@@ -1,0 +1,162 @@
+"""Every claim estimates its work before it starts: a file of 200 bytes cannot take hours or gigabytes."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engram.certify import CLAIMS, atlas, certify, verify
+from engram.certify._cost import binomial, power
+from engram.certify._limits import duration, rounded
+from engram.cli import main
+from engram.errors import CertificateError, OptionError
+from engram.files import seal
+
+HUGE = """
+import json, resource, sys, time
+from engram.certify import CLAIMS, certify
+from engram.errors import EngramError
+
+room = 2**30 + resource.getpagesize() * int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (room, room))
+cases = 0
+for kind in CLAIMS.values():
+    sizes = kind(**kind.example).sizes()
+    for name in sizes:
+        for huge in (10**6, 10**9, 2**62, 10**400):
+            begin = time.process_time()
+            try:
+                certify(kind(**{**sizes, name: huge}), max_seconds=0.2, max_memory=200).to_dict()
+            except EngramError as error:
+                assert "\\n" not in str(error) and len(str(error)) < 600, (kind, name, error)
+            assert time.process_time() - begin < 1, (kind.name, name, huge)
+            cases += 1
+print(cases)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is set as Linux has it")
+def test_huge_sizes_end_at_once() -> None:
+    """Every size of every claim: refused or done within a second, in a process that gets no more than 1 GB."""
+    done = subprocess.run([sys.executable, "-c", HUGE], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) == 4 * sum(len(kind(**kind.example).sizes()) for kind in CLAIMS.values())
+
+
+def forged(path: Path, name: str, **sizes: int) -> Path:
+    """As a stranger would: a valid seal, and sizes that nobody has worked through."""
+    content: dict[str, Any] = certify(CLAIMS[name](**CLAIMS[name].example)).to_dict()
+    content["sizes"] |= sizes
+    del content["seal"]
+    path.write_text(json.dumps(content | {"seal": seal(content)}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "limit"),
+    [
+        ("params", {"depth": 10**9}, "--max-memory"),
+        ("params", {"depth": 2 * 10**7, "hidden": 2}, "--max-memory"),
+        ("flat", {"steps": 10**9}, "--max-memory"),
+        ("flat", {"steps": 10**6}, "--max-seconds"),
+        ("automaton", {"steps": 10**6}, "--max-seconds"),
+        ("cp-rank", {"inputs": 10**6}, "--max-memory"),
+        ("rac-shallow", {"modes": 10**9, "templates": 1}, "--max-memory"),
+    ],
+)
+def test_what_a_stranger_sent(name: str, sizes: dict[str, int], limit: str, tmp_path: Path, capsys: Any) -> None:
+    path = forged(tmp_path / "certificate.json", name, **sizes)
+    begin = time.process_time()
+    assert main(["verify", str(path)]) == 2
+    assert time.process_time() - begin < 5
+    told = capsys.readouterr().err
+    assert f"{name} is estimated to " in told
+    assert "and the limit is" in told
+    assert f"or raise {limit}" in told
+    assert told.count("\n") == 1
+
+
+def test_a_limit_can_be_raised(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "certificate.json"
+    assert main(["certify", "params", "--hidden", "4", "--depth", "3", "-o", str(path)]) == 0
+    assert main(["verify", str(path), "--max-seconds", "1e-9"]) == 2
+    assert "and the limit is 1e-09 seconds: choose smaller sizes, or raise --max-seconds" in capsys.readouterr().err
+    assert main(["verify", str(path), "--max-seconds", "1"]) == 0
+    assert main(["verify", str(path), "--max-memory", "nan"]) == 2
+    assert main(["certify", "params", "--hidden", "4", "--depth", "100000", "--max-seconds", "0.1"]) == 2
+    with pytest.raises(CertificateError, match="raise --max-memory"):
+        verify(path, max_memory=1e-9)
+
+
+@pytest.mark.parametrize("value", [10**9, 2**62, 10**400])
+@pytest.mark.parametrize("words", ["min-width --steps 8", "min-width --depth", "atlas --max-side", "atlas --jobs"])
+def test_huge_words(words: str, value: int, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = words if words[-1] != "8" else f"{words} --channels"
+    assert main(["certify", *words.split(), str(value)]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "mistake" not in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_long_bound_is_refused() -> None:
+    """It has 1,700 digits, which our JSON reader does not take."""
+    with pytest.raises(OptionError, match="more than 1,000 digits"):
+        certify(CLAIMS["rac-conjecture"](modes=500, channels=500, steps=2000, templates=1, depth=3))
+
+
+def test_one_template_at_any_length() -> None:
+    """numpy has 64 axes; a grid of one template needs none."""
+    assert certify(CLAIMS["rac-shallow"](modes=2, channels=3, steps=200, templates=1)).rank == 1
+
+
+def test_numbers_that_no_float_holds() -> None:
+    assert (power(2, 10), power(2, 10**12), binomial(5, 2) < 10.001, binomial(10**12, 10**6)) == (1024, inf, True, inf)
+    assert [rounded(number) for number in (999.6, 10**20, inf)] == ["1,000", "10^20", "more than 10^300"]
+    assert [duration(seconds) for seconds in (1, 119, 121, 1e5, 1e9, inf)] == [
+        "1 seconds",
+        "119 seconds",
+        "2 minutes",
+        "28 hours",
+        "32 years",
+        "more than 10^300 years",
+    ]
+
+
+TIMED = {
+    "params": {"hidden": 5, "depth": 200_000},
+    "flat": {"hidden": 100, "depth": 5},
+    "deepen": {"hidden": 5, "depth": 50},
+    "automaton": {"states": 4, "steps": 3000},
+    "state-tracking": {"hidden": 80},
+    "delay": {"hidden": 2, "depth": 500},
+    "degree": {"steps": 40, "depth": 2},
+    "homogeneous": {"depth": 2, "hidden": 50},
+    "cp-rank": {"hidden": 500, "inputs": 2, "rank": 3},
+    "rac-deep": {"modes": 2, "channels": 20, "steps": 18},
+    "tt-equal-cores": {"modes": 2, "rank": 3, "steps": 20},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TIMED)
+def test_estimates(name: str) -> None:
+    """Of a second's work, within a factor of 25: five for the formula, five for the machine (processor time)."""
+    claim = CLAIMS[name](**TIMED[name])
+    begin = time.process_time()
+    claim.find("random", 2147483629, 0)
+    taken = time.process_time() - begin
+    assert taken / 25 < claim.cost().seconds < 25 * taken
+
+
+def test_what_the_cores_are_for(tmp_path: Path) -> None:
+    most = 4 * (os.cpu_count() or 1)
+    with pytest.raises(OptionError, match=f"--jobs must be at most {most}, four processes per core; got {most + 1}"):
+        atlas(folder=tmp_path, jobs=most + 1)
