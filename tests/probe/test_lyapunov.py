@@ -104,7 +104,10 @@ def test_cat_map_driven() -> None:
 
 @pytest.mark.parametrize(("interval", "burn_in"), [(1, 0), (2, 7), (3, 20)])
 def test_tanh_network(interval: int, burn_in: int) -> None:
-    """Along random data the sum is the mean of log |det J_t|, to rounding."""
+    """Along random data the sum is the mean of log |det J_t|, to eps times the condition of the product of 3 steps.
+
+    Saturated units have 1 - h^2 down to 1e-4 and less: 1e-6 allows a condition of 1e9.
+    """
     w, u = torch.randn(6, 6).double() * 0.7, torch.randn(6, 2).double()
     inputs, state = torch.randn(3, 120, 2).double(), torch.randn(3, 6).double()
     found = lyapunov(
@@ -114,7 +117,7 @@ def test_tanh_network(interval: int, burn_in: int) -> None:
     for t in range(burn_in + found.steps):
         state = torch.tanh(state @ w.T + inputs[:, t] @ u.T)
         logs.append((1 - state**2).log().sum(1) + torch.linalg.slogdet(w)[1])
-    assert found.total == pytest.approx(float(torch.stack(logs[burn_in:]).mean()), abs=1e-9)
+    assert found.total == pytest.approx(float(torch.stack(logs[burn_in:]).mean()), abs=1e-6)
     assert (np.diff(found.exponents) <= 0).all()
     np.testing.assert_allclose(found.running[-1], found.exponents, rtol=1e-12)
 

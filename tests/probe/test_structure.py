@@ -26,7 +26,7 @@ def test_orthogonal_ones_have_no_drift_and_no_triangle(model: str) -> None:
 def test_drift(linear: Any) -> None:
     """|c^2 I - I| / sqrt(N) = |c^2 - 1|."""
     (matrix,) = learned_structure(linear(1.1 * torch.eye(5), torch.ones(5, 1))).matrices
-    assert matrix.drift == pytest.approx(0.21)
+    assert matrix.drift == pytest.approx(0.21, abs=1e-6)  # 1.1 and its square in float32: a few times 1.2e-7
     assert (matrix.map, matrix.error) == ("free", None)
 
 
