@@ -593,7 +593,8 @@ def test_memory_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     """4 TB are refused before anything is built; what only shows while it runs is told by the system."""
     words = ["train", "copy", "--delay", "3", "--hidden", "1000000"]
     assert main(words) == 2
-    told = r"engram: a weight of the network needs 4,000,000 MB or more \(1,000,000,000,000 numbers\), and [\d,]+ MB are free: .*\n"
+    need = r"a weight of the network needs 4,000,000 MB or more \(1,000,000,000,000 numbers\)"
+    told = rf"engram: {need}, and [\d,]+ MB are free: .*\n"
     assert re.fullmatch(told, capsys.readouterr().err)
     words = ["demo", "--delay", "1000000000", "--updates", "1"]
     assert main(words) == 1
