@@ -36,7 +36,8 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is trained on what, and how. Two runs of equal settings give equal weights, bit for bit, on one machine.
+    """What is trained on what, and how. Two runs of equal settings give equal weights, bit for bit, on one machine
+    (``threads`` included: a run notes the number it was given).
 
     ``Settings(Copy(delay=200), "nnrnn", hidden=128)``; checked when made.
     """
