@@ -15,8 +15,8 @@ from engram.train import Settings
 from engram.train._checkpoint import TENSORS, load
 
 # Imports once, then forks a process for every life of the run and kills it (SIGKILL) at a random moment: some while
-# they start, most soon after a random number of steps, which with save_every=0 is often in the middle of a save.
-# Every life has a working directory of its own.
+# they start, most soon after a random number of steps, every third as soon as a save is seen half done. Every life has a
+# working directory of its own.
 PROGRAM = """
 import json, os, random, signal, sys, time, traceback
 from dataclasses import replace
@@ -57,7 +57,10 @@ def go_on():
 def length():
     return metrics.read_bytes().count(b"\\n") if metrics.exists() else 0
 
-def dies(child):
+def half_saved():
+    return any(run.glob("checkpoint*.new"))
+
+def dies(child, aimed):
     before, starting = length(), chance.random() < 0.2
     lines, wait = chance.randint(1, 8), chance.uniform(0, 0.02)
     deadline = time.monotonic() + (chance.uniform(0, 0.3) if starting else 60)
@@ -65,7 +68,11 @@ def dies(child):
         if os.waitpid(child, os.WNOHANG)[0]:
             sys.exit(f"ended by itself in {length()} lines")
         time.sleep(0.001)
-    time.sleep(wait)
+    if aimed:
+        while not half_saved() and not os.waitpid(child, os.WNOHANG)[0]:
+            pass
+    else:
+        time.sleep(wait)
     os.kill(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
@@ -73,9 +80,9 @@ assert os.waitpid(live(lambda: train(replace(settings, save_every=10.0), out, "w
 steps, cut = [], 0
 for life in range(kills):
     child = live(go_on if (run / "run.json").exists() else begin)
-    assert dies(child) == -signal.SIGKILL
+    assert dies(child, aimed=life % 3 == 2) == -signal.SIGKILL
     steps.append(length())
-    cut += any(run.glob("checkpoint*.new"))
+    cut += half_saved()
 os.chdir("/")
 assert os.waitpid(live(lambda: resume(run)), 0)[1] == 0
 print(json.dumps({"lines": steps, "cut": cut}))
