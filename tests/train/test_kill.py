@@ -15,8 +15,8 @@ from engram.train import Settings
 from engram.train._checkpoint import TENSORS, load
 
 # Imports once, then forks a process for every life of the run and kills it (SIGKILL) at a random moment: some while
-# they start, most soon after a random number of steps, every third as soon as a save is seen half done. Every life has a
-# working directory of its own.
+# they start, most soon after a random number of steps, every third as soon as a save is seen half done. Every life has
+# a working directory of its own.
 PROGRAM = """
 import json, os, random, signal, sys, time, traceback
 from dataclasses import replace
