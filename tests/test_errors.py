@@ -34,7 +34,6 @@ CAUGHT_AS = {
     FileError: (ValueError,),
     DataError: (ValueError,),
     CertificateError: (ValueError,),
-    FileError: (ValueError,),
     RunError: (),
     StoppedError: (),
     DivergedError: (StoppedError,),

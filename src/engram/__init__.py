@@ -5,10 +5,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from engram.errors import EngramError
-from engram.nn import safe_globals
 
 if TYPE_CHECKING:
     from engram import kernels, maps, nn
+    from engram.nn import safe_globals
 
 __version__ = version("engram")
 __all__ = ["EngramError", "__version__", "kernels", "maps", "nn", "safe_globals"]
@@ -20,4 +20,6 @@ def __getattr__(name: str) -> Any:
     """``engram.nn`` and the other rooms are imported when they are first asked for: torch takes a second."""
     if name in _ROOMS:
         return import_module(f"engram.{name}")
+    if name == "safe_globals":
+        return import_module("engram.nn").safe_globals
     raise AttributeError(f"module 'engram' has no attribute {name!r}")

@@ -33,10 +33,12 @@ DEEPEST = 100
 def write_whole(path: Path, content: bytes) -> None:
     """Write beside, sync, rename: a reader finds the old content or the new, never a part; several may write at once.
 
-    A link or a pipe that stands at ``path`` is replaced, not followed; a device (/dev/null) is left as it is.
+    Refused where a link, folder, pipe or device (/dev/null) stands at ``path``.
     """
-    if path.is_char_device() or path.is_block_device():
-        raise FileError("it is a device, and must be a plain file")
+    try:
+        check_plain(path)
+    except FileError as error:
+        raise FileError(f"{path} could not be written: {error}") from None
     new = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     _write_new(new, content)
     _rename(new, path)
@@ -136,7 +138,7 @@ def check_plain(path: Path) -> None:
     """Refuse a link, folder, pipe, socket or device; a plain file is fine, and so is none."""
     try:
         mode = path.lstat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     if not stat.S_ISREG(mode):
         raise FileError(f"it is {KINDS.get(stat.S_IFMT(mode), 'a device')}, and must be a plain file")
@@ -197,6 +199,15 @@ def printable(text: str) -> str:
     'done 2026 all is well'
     """
     return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def one_line(text: str, most: int = 2000) -> str:
+    """What another library said, for one line of ours.
+
+    >>> one_line("expected:\\n    a matrix")
+    'expected: a matrix'
+    """
+    return printable(" ".join(line.strip() for line in text.splitlines()))[:most]
 
 
 def _open(path: Path, flags: int) -> int:

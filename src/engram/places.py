@@ -12,7 +12,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "engram"
 
 
-def not_private(path: Path) -> str:
+def why_not_private(path: Path) -> str:
     """Why somebody other than the user could have put something there, in words; empty if nobody could.
 
     A link is judged by itself: whoever made it decides where it leads.
@@ -33,7 +33,21 @@ def not_private(path: Path) -> str:
 
 
 def free_memory() -> float:
-    """In MB; what cannot be told counts as 4 GB."""
+    """In MB, within the limit of a container; what cannot be told counts as 4 GB."""
+    return min(_of_the_machine(), _of_the_container())
+
+
+def _of_the_container() -> float:
+    group = Path("/sys/fs/cgroup")
+    try:
+        kinds = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        used = int((group / "memory.current").read_text()) - int(kinds["inactive_file"])  # the system gives that back
+        return (int((group / "memory.max").read_text()) - used) / 1e6
+    except (OSError, ValueError, KeyError):  # no container, or no limit: "max"
+        return float("inf")
+
+
+def _of_the_machine() -> float:
     try:
         with open("/proc/meminfo") as file:  # noqa: PTH123 - a pseudo file
             return next(int(line.split()[1]) / 1e3 for line in file if line.startswith("MemAvailable"))

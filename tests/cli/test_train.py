@@ -590,8 +590,13 @@ def test_debug_shows_where() -> None:
 
 
 def test_memory_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    """4 TB are refused by the system at once."""
+    """4 TB are refused before anything is built; what only shows while it runs is told by the system."""
     words = ["train", "copy", "--delay", "3", "--hidden", "1000000"]
+    assert main(words) == 2
+    need = r"a weight of the network needs 4,000,000 MB or more \(1,000,000,000,000 numbers\)"
+    told = rf"engram: {need}, and [\d,]+ MB are free: .*\n"
+    assert re.fullmatch(told, capsys.readouterr().err)
+    words = ["demo", "--delay", "1000000000", "--updates", "1"]
     assert main(words) == 1
     assert re.fullmatch(r"engram: there is not enough memory: .*\n", capsys.readouterr().err)
     with pytest.raises(RuntimeError, match="allocate"):

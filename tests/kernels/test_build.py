@@ -116,7 +116,7 @@ def test_a_cache_that_others_can_write(
 ) -> None:
     """Loading a library runs it: one that somebody else could have put there is not loaded."""
     good = attempt(tmp_path)
-    folder = tmp_path / "kernels"
+    folder = tmp_path / "loops"
     (library,) = folder.glob("*.so")
     path = folder if what == "folder" else library
     if fault == "owner":
@@ -141,7 +141,7 @@ def test_a_cache_that_others_can_write(
         assert not loaded[0].startswith(str(folder))
     else:  # made anew in its place
         assert reason == good
-        assert fault == "owner" or not _build.not_private(library)
+        assert fault == "owner" or not _build.why_not_private(library)
 
 
 @needs_compiler
@@ -163,12 +163,12 @@ def test_compiled_once(tmp_path: Path, attempt: Attempt, monkeypatch: pytest.Mon
 def test_damaged_library_is_made_anew(tmp_path: Path, keep: float, attempt: Attempt) -> None:
     """Loading a truncated library ends the process with a bus error: it must be noticed before."""
     attempt(tmp_path)
-    (library,) = (tmp_path / "kernels").glob("*.so")
+    (library,) = (tmp_path / "loops").glob("*.so")
     content = library.read_bytes()
     library.unlink()  # this process has it loaded: damage a new file, not that one
     library.write_bytes(content[: int(keep * len(content))])
     assert attempt(tmp_path).startswith("compiled: ")
-    assert any(path.read_bytes() == content for path in (tmp_path / "kernels").glob("*.so"))
+    assert any(path.read_bytes() == content for path in (tmp_path / "loops").glob("*.so"))
 
 
 @needs_compiler
@@ -176,7 +176,7 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
     """Both find an empty cache and compile; both end with whole libraries, and no scratch folder is left."""
     for process in [start(STATUS, tmp_path), start(STATUS, tmp_path)]:
         assert all(words == "auto" or words.startswith("compiled: ") for words in status(process).values())
-    assert {path.suffix for path in (tmp_path / "kernels").iterdir()} == {".so"}
+    assert {path.suffix for path in (tmp_path / "loops").iterdir()} == {".so"}
 
 
 def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

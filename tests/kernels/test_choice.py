@@ -48,9 +48,9 @@ def test_eager_is_eager_and_reference_is_plain() -> None:
     states = torch.empty(1)
     with use("eager"):
         assert _loops.loops(states) is _eager
-        assert not _choice.plain(torch.ones(1))
+        assert not _choice.needs_reference(torch.ones(1))
     with use("reference"):
-        assert _choice.plain(torch.ones(1))
+        assert _choice.needs_reference(torch.ones(1))
 
 
 def test_reference_runs_torch_operations_only() -> None:

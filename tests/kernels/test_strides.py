@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from engram.kernels import additive, use
+from engram.kernels._products import Multiplier, matmul
 
 LEAVES = ("input", "weight_ih", "bias", "weight_hh", "start", "mod_bias")
 
@@ -94,3 +95,32 @@ def test_outputs_and_inputs_share_no_memory(kernel: str, problem: Callable[..., 
         final.zero_()
     assert len(kept) == 5
     assert all(case[name].equal(value) for name, value in kept.items())
+
+
+@pytest.mark.parametrize("activation", ["tanh", "modrelu"])
+def test_tensors_whose_numbers_come_later(kernel: str, activation: str, problem: Callable[..., Any]) -> None:
+    """A negated view, and zeros that have no memory at all: the same with gradients and without."""
+    case = problem(6, 3, 2, 19, activation=activation)
+    complex_input = torch.complex(torch.zeros_like(case["input"]), -case["input"])
+    negated = complex_input.conj().imag
+    assert negated.is_neg()
+    zero = torch._efficientzerotensor(case["input"].shape, dtype=torch.float64)
+    assert zero._is_zerotensor()
+    for given, plain in ((negated, case["input"]), (zero, torch.zeros_like(case["input"]))):
+        with use(kernel):
+            right = additive(**{**case, "input": plain})[0]
+            assert additive(**{**case, "input": given})[0].equal(right)
+            with torch.no_grad():
+                assert additive(**{**case, "input": given})[0].equal(right)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_products_into_any_layout(dtype: torch.dtype) -> None:
+    a, b = torch.randn(5, 7, dtype=dtype), torch.randn(7, 40, dtype=dtype)
+    right = matmul(a, b)
+    for change in (transposed, gapped):
+        for out in (change(torch.zeros_like(right)), change(torch.zeros_like(right)).conj()):
+            matmul(a, b, out)
+            torch.testing.assert_close(out.resolve_conj(), right, rtol=0, atol=7 * 2e-16 * 50)
+            Multiplier(b)(a, out, add=True)
+            torch.testing.assert_close(out.resolve_conj(), 2 * right, rtol=0, atol=7 * 2e-16 * 100)

@@ -43,7 +43,7 @@ def test_moving_the_base_changes_no_value() -> None:
         entry.original.normal_()
         before = module.w.clone()
         entry[0].after_step(entry.original)
-    # a product of orthogonal matrices: N eps = 1e-15
+    # an exponential and a product of orthogonal matrices, each within some N eps = 1e-15
     assert float((module.w.detach() - before).abs().max()) < 1e-13
     assert not entry.original.any()
 

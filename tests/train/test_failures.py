@@ -448,8 +448,9 @@ def test_a_name_that_is_taken(tmp_path: Path, small: Any) -> None:
     assert (run.folder / "run.json").read_bytes() == content
 
 
-def test_a_name_of_its_own(tmp_path: Path, small: Any) -> None:
+def test_a_name_of_its_own(tmp_path: Path, small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made of task, model and time; two in the same second differ."""
+    monkeypatch.setattr(time, "strftime", lambda *_: "20260101-120000")
     folders = {train(small(steps=1, validate_every=0), tmp_path).folder for _ in range(3)}
     assert len(folders) == 3
     assert all(folder.name.startswith("copy-exprnn-2") for folder in folders)

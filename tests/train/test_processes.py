@@ -95,7 +95,7 @@ def test_what_stops_two_processes(tmp_path: Path, small: Any) -> None:
     """Told as with one process: the error itself, not the traceback of a process."""
     settings = small(lr=1e30, optimizer="sgd", clip=0.0, processes=2)
     said = in_processes(settings, tmp_path, "nan")
-    assert said.startswith("StoppedError the loss is nan at step ")
+    assert said.startswith("DivergedError the loss is nan at step ")
     assert said.endswith("or --clip (now 0)")
     run = RunDirectory(tmp_path / "nan")
     assert run.status == "failed"

@@ -13,10 +13,11 @@ import flint
 from engram import __version__
 from engram.certify._claim import Claim, Found
 from engram.certify._field import PRIME, check_prime, check_seed
-from engram.certify._limits import DAY, check_cost, free_memory
+from engram.certify._limits import DAY, check_cost
 from engram.certify._registry import CLAIMS
 from engram.errors import CertificateError, EngramError, FileError, check_choice
-from engram.files import check_plain, printable, read_json, seal, sealed, unseal, write_whole
+from engram.files import printable, read_json, seal, sealed, unseal, write_whole
+from engram.places import free_memory
 
 VERSION = 1
 LONGEST = 10_000_000
@@ -80,13 +81,12 @@ class Certificate:
                 "smaller sizes"
             )
         try:
-            check_plain(path)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, text)
         except OSError as error:
             raise CertificateError(f"{path} could not be written: {error.strerror}") from error
         except FileError as error:
-            raise CertificateError(f"{path} could not be written: {error}") from None
+            raise CertificateError(str(error)) from None
 
 
 def certify(

@@ -1,12 +1,12 @@
 """The limits of a claim's work: what is estimated to take longer, or more memory, is refused before it starts."""
 
-import os
 from collections.abc import Mapping
 from math import inf, log10
 
 from engram.certify._claim import Claim, RankClaim
 from engram.certify._cost import Cost
 from engram.errors import OptionError
+from engram.places import free_memory
 
 DAY = 86_400.0
 LARGEST = 10**12
@@ -64,16 +64,3 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{rounded(seconds / length)} {unit}s"
     return f"{seconds:.2g} seconds"
-
-
-def free_memory() -> float:
-    """In MB; what cannot be told counts as 4 GB."""
-    try:
-        with open("/proc/meminfo") as file:  # noqa: PTH123 - a pseudo file
-            return next(int(line.split()[1]) / 1e3 for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
-    except (AttributeError, ValueError, OSError):
-        return 4000.0

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from engram import __version__
 from engram.errors import EngramError, StoppedError
-from engram.files import printable
+from engram.files import one_line
 
 MEMORY = ("can't allocate memory", "out of memory")
 
@@ -42,12 +42,12 @@ def main(arguments: list[str] | None = None) -> int:
     except (EngramError, OSError) as error:  # OSError: a figure that cannot be written
         if debug:
             raise
-        print("engram:", _one_line(str(error)), file=sys.stderr)
+        print("engram:", one_line(str(error)), file=sys.stderr)
         return 1 if isinstance(error, StoppedError) else 2
     except Exception as error:  # memory that is not there; or a mistake of ours
         if debug:
             raise
-        print("engram:", _one_line(_unforeseen(error)), file=sys.stderr)
+        print("engram:", one_line(_unforeseen(error)), file=sys.stderr)
         return 1
     return 0
 
@@ -71,11 +71,7 @@ def _leave(*_: Any) -> NoReturn:
 
 
 def _warn(message: Warning | str, *_: Any) -> None:
-    print(f"engram: warning: {_one_line(str(message))}", file=sys.stderr)
-
-
-def _one_line(text: str) -> str:
-    return printable(" ".join(text.splitlines()).replace("\t", ""))
+    print(f"engram: warning: {one_line(str(message))}", file=sys.stderr)
 
 
 def _unforeseen(error: Exception) -> str:

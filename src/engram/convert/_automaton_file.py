@@ -12,7 +12,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from engram.errors import DataError, FileError, OptionError
-from engram.files import check_plain, gunzip, parse_json, read_bounded, write_whole
+from engram.files import gunzip, parse_json, read_bounded, write_whole
 
 Array = npt.NDArray[Any]
 Weights = tuple[Array, Array, Array]
@@ -123,7 +123,7 @@ def write_weights(path: Path, initial: Array, transitions: Array, final: Array) 
     if path.suffix == ".safetensors":
         parts = initial[None], transitions.transpose(1, 0, 2), final.reshape(len(initial), -1).T
         plain = {name: np.ascontiguousarray(part, np.float64) for name, part in zip(TENSORS, parts, strict=True)}
-        _write(path, safetensors.numpy.save(plain, {"kind": KIND}))
+        write_whole(path, safetensors.numpy.save(plain, {"kind": KIND}))
         return
     if path.suffix != ".json":
         raise OptionError(f"an automaton is written to .json, its network to .safetensors; got {path}")
@@ -138,15 +138,7 @@ def write_weights(path: Path, initial: Array, transitions: Array, final: Array) 
         raise OptionError(
             f"{path} would have {len(text):,} bytes, and at most {LONGEST_TEXT:,} are read: write .safetensors"
         )
-    _write(path, text)
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        check_plain(path)
-    except FileError as error:
-        raise DataError(f"{path} could not be written: {error}") from None
-    write_whole(path, content)
+    write_whole(path, text)
 
 
 def _from_tensors(path: Path) -> Weights:

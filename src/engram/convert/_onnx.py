@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from engram.errors import DTypeError, OptionError
+from engram.files import write_whole
 from engram.nn import RNN
 
 ACTIVATIONS = {"identity": "Affine", "tanh": "Tanh", "relu": "Relu", "sigmoid": "Sigmoid"}
@@ -56,7 +57,7 @@ def to_onnx(layer: RNN, path: Path | str) -> None:
     graph = helper.make_graph(nodes, type(layer).__name__, ends[:1], ends[1:], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
     onnx.checker.check_model(model)
-    onnx.save_model(model, str(path))
+    write_whole(Path(path), model.SerializeToString())
 
 
 def _weights(layer: RNN, number: int) -> dict[str, npt.NDArray[Any]]:

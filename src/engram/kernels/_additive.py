@@ -18,7 +18,7 @@ from torch import Tensor
 
 from engram.errors import OptionError, check_choice
 from engram.kernels._activations import ACTIVATIONS, check_activation_dtype
-from engram.kernels._choice import plain, unfollowed
+from engram.kernels._choice import may_skip_dispatch, needs_reference
 from engram.kernels._chunks import backward_in_chunks
 from engram.kernels._loops import loops
 from engram.kernels._products import affine_
@@ -56,9 +56,9 @@ def additive(
     """
     check_activation(activation, weight_hh, mod_bias)
     arguments = (input, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse)
-    if plain(start):
+    if needs_reference(start):
         return additive_reference(*arguments)
-    loop = _run if unfollowed(*arguments[:7]) else _forward
+    loop = _run if may_skip_dispatch(*arguments[:7]) else _forward
     states, final = loop(*arguments)
     return states, final
 

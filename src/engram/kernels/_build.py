@@ -11,7 +11,6 @@ loops are compiled for this process alone. ``ENGRAM_CFLAGS`` replaces the flags 
 """
 
 import ctypes
-import hashlib
 import os
 import platform
 import shlex
@@ -26,7 +25,8 @@ from threading import Lock
 
 import torch
 
-from engram.places import cache_folder, not_private
+from engram.files import sha256
+from engram.places import cache_folder, why_not_private
 
 SOURCES = ("additive.c", "pool.h", "product.h")
 PROCESSORS = ("-march=native", "-mcpu=native", "")  # tried in this order; the first that compiles is kept
@@ -70,21 +70,21 @@ def _load(dtype: torch.dtype) -> tuple[ctypes.CDLL, str]:
         raise RuntimeError("no C compiler found (looked for $CC, cc, gcc, clang)")
     sources = {name: files("engram.kernels").joinpath(name).read_text() for name in SOURCES}
     key = (str(sources), REAL[dtype], str(_processors()), _version(compiler), platform.machine(), _processor())
-    name = f"additive-{_hash(chr(10).join(key).encode())}"
-    folder = cache_folder() / "kernels"
+    name = f"additive-{sha256(chr(10).join(key).encode())[:16]}"
+    folder = cache_folder() / "loops"
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if fault := not_private(folder):
+    if fault := why_not_private(folder):
         with tempfile.TemporaryDirectory() as scratch:  # a library stays loaded when its file is gone
             built = _compile(compiler, sources, dtype, Path(scratch))
             return ctypes.CDLL(str(built)), f"compiled for this process alone: {fault}"
     for kept in folder.glob(f"{name}-*.so"):
-        if not not_private(kept) and kept.stem == f"{name}-{_hash(kept.read_bytes())}":
+        if not why_not_private(kept) and kept.stem == f"{name}-{sha256(kept.read_bytes())[:16]}":
             return ctypes.CDLL(str(kept)), f"compiled: {kept.name}"
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         built = _compile(compiler, sources, dtype, Path(scratch))
         built.chmod(0o700)
-        kept = built.replace(folder / f"{name}-{_hash(built.read_bytes())}.so")
+        kept = built.replace(folder / f"{name}-{sha256(built.read_bytes())[:16]}.so")
     return ctypes.CDLL(str(kept)), f"compiled: {kept.name}"
 
 
@@ -94,7 +94,7 @@ def _compile(compiler: str, sources: dict[str, str], dtype: torch.dtype, scratch
     code, built = scratch / "additive.c", scratch / "additive.so"
     for flags in _processors():
         options = ["-std=gnu11", "-O3", "-shared", "-fPIC", "-pthread", REAL[dtype], *shlex.split(flags)]
-        command = [compiler, *options, str(code), "-o", str(built)]
+        command = [compiler, *options, str(code), "-o", str(built), "-lm"]  # fesetenv
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120)
         if done.returncode == 0:
             return built
@@ -104,10 +104,6 @@ def _compile(compiler: str, sources: dict[str, str], dtype: torch.dtype, scratch
 def _processors() -> tuple[str, ...]:
     own = os.environ.get("ENGRAM_CFLAGS")
     return PROCESSORS if own is None else (own,)
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _version(compiler: str) -> str:

@@ -39,14 +39,18 @@ def chosen() -> str:
     return _chosen
 
 
-def plain(rows: Tensor) -> bool:
+def needs_reference(start: Tensor) -> bool:
     """Whether the plain loop must run: on request, where only torch operations are seen into, and on empty batches."""
-    return _chosen == "reference" or transformed() or rows.numel() == 0
+    return _chosen == "reference" or transformed() or start.numel() == 0
 
 
-def unfollowed(*tensors: Tensor | None) -> bool:
+def may_skip_dispatch(*tensors: Tensor | None) -> bool:
     """Whether only numbers are wanted: no gradient, no trace, plain tensors. A loop is then called as it is, for the
     way through torch.library takes as long as one step of 200 units."""
-    if torch.is_grad_enabled() or observed():
-        return False
-    return all(tensor is None or (type(tensor) in (Tensor, nn.Parameter) and not tensor.is_meta) for tensor in tensors)
+    return not (torch.is_grad_enabled() or observed()) and all(t is None or _has_its_numbers(t) for t in tensors)
+
+
+def _has_its_numbers(tensor: Tensor) -> bool:
+    """Whether what lies in its memory is what it says: not so where torch conjugates, negates or zeroes it later."""
+    lazy = tensor.is_meta or tensor.is_neg() or tensor.is_conj() or tensor._is_zerotensor()
+    return type(tensor) in (Tensor, nn.Parameter) and not lazy

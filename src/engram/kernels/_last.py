@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from engram.kernels._additive import by_reference, check_activation, empty_gradients, fill, states_shape
-from engram.kernels._choice import plain
+from engram.kernels._choice import needs_reference
 from engram.kernels._chunks import backward_in_chunks
 from engram.kernels._loops import loops
 from engram.kernels._reference import additive_reference
@@ -32,7 +32,7 @@ def additive_last(
     """The last state ``(B, H)`` of :func:`engram.kernels.additive`; arguments as there. (The plain loop keeps all.)"""
     check_activation(activation, weight_hh, mod_bias)
     arguments = (input, weight_ih, bias, weight_hh, start, mod_bias, sizes, activation, reverse)
-    if plain(start):
+    if needs_reference(start):
         return additive_reference(*arguments)[1]
     final: Tensor = _forward(*arguments)
     return final

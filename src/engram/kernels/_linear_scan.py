@@ -15,7 +15,7 @@ from torch import Tensor
 
 from engram.kernels import _eager
 from engram.kernels._additive import additive
-from engram.kernels._choice import plain
+from engram.kernels._choice import needs_reference
 from engram.kernels._last import additive_last
 from engram.kernels._loops import loops
 
@@ -72,7 +72,7 @@ def in_blocks(input: Tensor, weight_hh: Tensor, sizes: Tensor | None) -> bool:
     time of the compiled loop it was 1.3 to 5 at every size from B*H = 16 to 4096: that one loses nothing between two
     steps, so the arithmetic decides, and blocks have twice as much.
     """
-    if sizes is not None or torch.compiler.is_compiling() or plain(input) or loops(input) is not _eager:
+    if sizes is not None or torch.compiler.is_compiling() or needs_reference(input) or loops(input) is not _eager:
         return False
     steps, batch = input.shape[:2]
     return steps >= 1024 and batch * len(weight_hh) <= 512

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.kernels._choice import plain, unfollowed
+from engram.kernels._choice import may_skip_dispatch, needs_reference
 from engram.kernels._steps import check_sizes
 from engram.maps import without_autocast
 
@@ -96,10 +96,10 @@ def operator(
     run.register_autograd(gradient, setup_context=setup_context)
 
     def call(*arguments: Any) -> tuple[Tensor, Tensor]:
-        if plain(arguments[start_at]):
+        if needs_reference(arguments[start_at]):
             with without_autocast(arguments[start_at]):
                 return reference(*arguments)
-        loop = checked if unfollowed(*arguments[: count + 1]) else run
+        loop = checked if may_skip_dispatch(*arguments[: count + 1]) else run
         states, final, *_ = loop(*arguments)
         return states, final
 

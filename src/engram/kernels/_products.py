@@ -60,17 +60,17 @@ class Multiplier:
 
     def __call__(self, rows: Tensor, out: Tensor | None = None, add: bool = False) -> Tensor:
         """rows @ matrix, as :func:`matmul`."""
-        if self.functions is None or rows.shape[1] != len(self.matrix) or rows.dtype != self.matrix.dtype:
-            return matmul(rows, self.matrix, out, add=add)
         out = rows.new_empty(len(rows), self.matrix.shape[1]) if out is None else out
+        if self.functions is None or not _fit(rows, self.matrix, out, None):
+            return matmul(rows, self.matrix, out, add=add)
         real = _pairs if out.is_complex() else lambda tensor: tensor
         _call(self.functions.packed_product, real(rows), real(out), add, c_void_p(self.packed.data_ptr()))
         return out
 
 
 def column_sums(rows: Tensor) -> Tensor:
-    """The sum of all rows ``(..., H)``, contiguous: ``(H)``."""
-    functions, width = compiled_for(rows), rows.shape[-1]
+    """The sum of all rows ``(..., H)``: ``(H)``."""
+    functions, width, rows = compiled_for(rows), rows.shape[-1], rows.contiguous()
     if functions is None:
         return rows.reshape(-1, width).sum(0)
     sums = rows.new_empty(width)
@@ -100,6 +100,8 @@ def _fit(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None) -> bool:
     """Whether C may multiply them: it would read whatever lies there. If not, torch says what is wrong."""
     sizes = a.shape[1] == b.shape[0] and out.shape == (len(a), b.shape[1])
     sizes = sizes and (bias is None or bias.shape == out.shape[1:])
+    if out.is_complex() and (out.stride(1) != 1 or out.is_conj()):
+        return False  # its pairs would be a copy
     return sizes and all(t is None or (t.dtype, t.device) == (out.dtype, out.device) for t in (a, b, bias))
 
 

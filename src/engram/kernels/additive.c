@@ -237,7 +237,7 @@ static int backward_rows(const void *context, int64_t b) {
 /* Cut the batch into even blocks of at most MR rows, at least one for each thread. Rows never meet, so how they are
  * cut changes nothing. */
 static int run(call *c, int threads, work_function *work) {
-  if (c->steps * c->batch * c->hidden * c->hidden < SMALL) threads = 1;
+  if ((double)c->steps * (double)c->batch * (double)c->hidden * (double)c->hidden < SMALL) threads = 1;
   c->blocks = (c->batch + MR - 1) / MR;
   if (threads > 1) c->blocks = least((c->blocks + threads - 1) / threads * threads, c->batch);
   return share(c->blocks, threads, work, c);

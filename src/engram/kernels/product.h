@@ -79,6 +79,7 @@ typedef void tile(int64_t, const REAL *, int64_t, int64_t, const REAL *, const R
 static tile *const TILES[MOST_MR + 1] = {0,      tile_1, tile_2, tile_3,  tile_4,  tile_5, tile_6,
                                          tile_7, tile_8, tile_9, tile_10, tile_11, tile_12};
 static const REAL ZERO[NR];
+_Static_assert(MR >= 1 && MR <= MOST_MR, "a tile has 1 to 12 rows");
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t padded(int64_t n) { return (n + NR - 1) / NR * NR; }
@@ -122,6 +123,7 @@ static void multiply(int m, int64_t depth, int64_t width, const REAL *rows, cons
 /* A product, cut into blocks of `out`; one thread makes a block from end to end. */
 #define ROWS 192
 #define COLUMNS 256
+_Static_assert(COLUMNS % NR == 0, "panels must not cross blocks");
 
 typedef struct {
   int64_t m, n, k, rows; /* `rows` of a block */
@@ -184,7 +186,7 @@ static int product_block(const void *context, int64_t i) {
 }
 
 static int run_product(product_call *c, int threads) {
-  if (c->m * c->n * c->k < SMALL) threads = 1;
+  if ((double)c->m * (double)c->n * (double)c->k < SMALL) threads = 1;
   int64_t across = (c->n + COLUMNS - 1) / COLUMNS, down = (c->m + ROWS - 1) / ROWS;
   if (down * across < threads) down = threads;
   c->rows = ((c->m + down - 1) / (down ? down : 1) + MR - 1) / MR * MR;
@@ -250,5 +252,5 @@ static int sum_block(const void *context, int64_t i) {
 
 int column_sums(int64_t count, int64_t width, int threads, const REAL *rows, const REAL *signs, REAL *sums) {
   sum_call c = {count, width, rows, signs, sums};
-  return share((width + COLUMNS - 1) / COLUMNS, count * width < SMALL ? 1 : threads, sum_block, &c);
+  return share((width + COLUMNS - 1) / COLUMNS, (double)count * (double)width < SMALL ? 1 : threads, sum_block, &c);
 }

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from engram.errors import DTypeError, EngramError, OptionError, ShapeError, check_size
+from engram.files import one_line
 
 
 class Caller:
@@ -76,7 +77,7 @@ class Caller:
         except EngramError:
             raise
         except Exception as error:  # a model of someone else may raise anything
-            raise ShapeError(f"the model refused inputs of shape {tuple(inputs.shape)}: {one_line(error)}") from error
+            raise ShapeError(f"the model refused inputs of shape {tuple(inputs.shape)}: {said_by(error)}") from error
 
     @contextmanager
     def _reading(self, inputs: Tensor) -> Iterator[Tensor]:
@@ -95,9 +96,9 @@ class Caller:
             hook.remove()
 
 
-def one_line(error: Exception) -> str:
+def said_by(error: Exception) -> str:
     """What a library that is not ours said: the first line, at most 300 letters."""
-    return f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')[:300]}"
+    return f"{type(error).__name__}: {one_line(next(iter(str(error).strip().splitlines()), ''), 300)}"
 
 
 def _check_numbers(module: nn.Module) -> None:

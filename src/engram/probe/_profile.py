@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from engram.errors import EngramError, ShapeError, check_choice, check_size
 from engram.pictures import save_picture
-from engram.probe._caller import one_line
+from engram.probe._caller import said_by
 from engram.probe._capacity import memory_capacity
 from engram.probe._cost import FOLLOWED, Cost, cost
 from engram.probe._fisher import FisherMemory, fisher_memory
@@ -213,7 +213,7 @@ def profile(
         except EngramError as error:
             found[part] = str(error)
         except Exception as error:  # of torch or scipy, or of a model that is not ours: no gradient, no memory
-            found[part] = one_line(error)
+            found[part] = said_by(error)
     seconds = time.perf_counter() - begin
     title = name or type(module).__name__
     return Profile(title, str(subject), len(inputs), found, measures.notes, expected, seconds, seed)

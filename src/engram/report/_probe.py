@@ -5,6 +5,7 @@ import json
 from html import escape
 from pathlib import Path
 
+from engram.files import write_whole
 from engram.probe import Profile, heading
 
 STYLE = """
@@ -32,7 +33,7 @@ def probe_page(*profiles: Profile) -> str:
 def write_probe_page(path: Path, *profiles: Profile) -> None:
     """The page as a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(probe_page(*profiles), encoding="utf-8")
+    write_whole(path, probe_page(*profiles).encode())
 
 
 def _table(profiles: tuple[Profile, ...]) -> str:

@@ -17,7 +17,7 @@ from engram.train._files import check_plain_in, go_on, locked
 from engram.train._settings import Settings
 
 FILES = ("run.json", "metrics.jsonl", "stdout.log", "curves.svg", "lock", *CHECKPOINTS)
-MOST_FACTS, MOST_METRICS = 2**24, 2**31
+MOST_FACTS, MOST_METRICS = 2**24, 2**28
 """Bytes of run.json and metrics.jsonl that are read at most."""
 
 

@@ -5,9 +5,9 @@ import threading
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
-if TYPE_CHECKING:
-    from multiprocessing.synchronize import Event
+from torch import Tensor
 
+if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
@@ -19,10 +19,10 @@ class Interrupt:
     """A block in which Ctrl-C (or SIGTERM) only asks to stop; a second one stops at once.
 
     With several processes, all ask the first one, so that they stop at the same step; the process that started them
-    asks by the event ``stop``.
+    asks by the shared flag ``stop``.
     """
 
-    def __init__(self, fabric: "Fabric", stop: "Event | None" = None) -> None:
+    def __init__(self, fabric: "Fabric", stop: Tensor | None = None) -> None:
         self.fabric, self.stop, self.asked = fabric, stop, False
         self.before: dict[int, Any] = {}
 
@@ -47,5 +47,5 @@ class Interrupt:
 
     def check(self, *_: object) -> None:
         """Leave here if asked to."""
-        if self.agree(self.asked or (self.stop is not None and self.stop.is_set())):
+        if self.agree(self.asked or (self.stop is not None and bool(self.stop))):
             raise Asked

@@ -15,24 +15,28 @@ BYTES = 4
 
 
 class WithinMemory(TorchDispatchMode):
-    """A block that may ask torch for no more numbers in all than fit into the free memory.
+    """A block in which torch makes no tensor that does not fit into the memory that is free at that moment.
 
-    The tensors asked for while a network is built are its parameters and what they are drawn with; that a system lets
-    a program have memory it has not got, and kills it later, does not help.
+    Small ones are counted together, up to 64 MB: weights that were drawn before have already taken their part. That a
+    system lets a program have memory it has not got, and kills it later, does not help.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked, self.free = 0, free_memory()
+        self.asked = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         self.asked += _size(func, args)
-        check_fits("the network", self.asked, self.free, "hidden units or layers")
+        if self.asked * BYTES > 64e6:
+            check_fits("a weight of the network", self.asked, free_memory(), "hidden units or layers")
+            self.asked = 0
         return func(*args, **(kwargs or {}))
 
 
 def _size(func: Any, args: tuple[Any, ...]) -> int:
     """How many numbers a torch operation is asked to make, where it is told so, as in torch.zeros(3, 4)."""
+    if func.is_view:
+        return 0
     name = func.overloadpacket.__name__
     if name == "eye":
         return int(args[0] * args[-1])

@@ -117,7 +117,7 @@ def make_network(settings: Settings) -> AnyNetwork:
     except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # torch's own layers check little
         if isinstance(error, EngramError) or not settings.option:
             raise
-        raise OptionError(f"{settings.model} with the options {', '.join(settings.option)}: {error}") from error
+        raise OptionError(f"option of {settings.model}: {error} (options: {', '.join(settings.option)})") from error
     return network.double() if settings.precision == "64-true" else network
 
 

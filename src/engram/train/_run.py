@@ -1,6 +1,5 @@
 """A run: settings in, a directory out, safe against being stopped at any instant."""
 
-import multiprocessing
 import signal
 import threading
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from engram import errors
@@ -27,8 +27,6 @@ from engram.train._threads import threads_for
 from engram.train._worker import Observer, Worker
 
 if TYPE_CHECKING:
-    from multiprocessing.synchronize import Event
-
     from lightning_fabric import Fabric
 
 
@@ -109,15 +107,15 @@ def _carry_on(run: RunDirectory, show: bool, observe: Observer | None) -> RunDir
 
 def _launch(settings: Settings, run: RunDirectory, show: bool, observe: Observer | None) -> None:
     """Several processes; what stops one of them is raised here as with one process."""
-    stop = multiprocessing.get_context("spawn").Event()
+    stop = torch.zeros((), dtype=torch.bool).share_memory_()  # without a lock, which a killed process would keep
     before = {  # Ctrl-C is for all of them, SIGTERM for this one, which asks the others and waits until they have saved
         signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: stop.set()),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: stop.fill_(True)),
     }
     try:
         make_fabric(settings).launch(_work_quietly, run, show, observe, stop)  # type: ignore[arg-type]
     except (ProcessExitedException, ProcessRaisedException) as error:
-        if stop.is_set():
+        if stop:
             raise KeyboardInterrupt from None
         raise _told(error, run) from error
     finally:
@@ -148,14 +146,14 @@ def _told(error: Exception, run: RunDirectory) -> Exception:
 
 
 def _work_quietly(
-    fabric: "Fabric", run: RunDirectory, show: bool, observe: Observer | None, stop: "Event | None" = None
+    fabric: "Fabric", run: RunDirectory, show: bool, observe: Observer | None, stop: Tensor | None = None
 ) -> None:
     with suppress(KeyboardInterrupt):  # run.json says that it was stopped
         _work(fabric, run, show, observe, stop)
 
 
 def _work(
-    fabric: "Fabric", run: RunDirectory, show: bool, observe: Observer | None, stop: "Event | None" = None
+    fabric: "Fabric", run: RunDirectory, show: bool, observe: Observer | None, stop: Tensor | None = None
 ) -> None:
     """One process of a run, to its end."""
     lock = locked(run.folder) if fabric.is_global_zero else nullcontext()  # goes with the process that writes

@@ -1,13 +1,12 @@
 """Everything that decides what a run computes."""
 
 import ast
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
 from engram.errors import LARGEST, DTypeError, OptionError, check_choice, check_number, check_size, unknown
+from engram.files import seal
 from engram.nn import MODELS, NETWORKS
 from engram.tasks import TASKS, Batches, Task, make_task
 
@@ -37,7 +36,8 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is trained on what, and how. Two runs of equal settings give equal weights, bit for bit, on one machine.
+    """What is trained on what, and how. Two runs of equal settings give equal weights, bit for bit, on one machine
+    (``threads`` included: a run notes the number it was given).
 
     ``Settings(Copy(delay=200), "nnrnn", hidden=128)``; checked when made.
     """
@@ -168,11 +168,10 @@ class Settings:
             "probe_every",
             "tensorboard",
             "device",
-            "threads",
             "test_samples",
         }
         decisive = {name: value for name, value in self.to_dict().items() if name not in free}
-        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+        return seal(decisive)
 
     def to_dict(self) -> dict[str, Any]:
         """For run.json and TOML: ``from_dict`` gives the same settings back."""
