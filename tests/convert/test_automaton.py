@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save
 
 from engram.convert import WeightedAutomaton, word_values
 from engram.convert._automaton_file import from_pautomac
-from engram.errors import DataError, DTypeError, NonFiniteError, OptionError, ShapeError
+from engram.errors import DataError, DTypeError, FileError, NonFiniteError, OptionError, ShapeError
 from engram.nn import CPBIRNN, CPRNN, RNN, BilinearRNN, SecondOrderRNN
 from engram.tasks._data import read
 from engram.tasks._pautomac import SYMBOLS, solution
@@ -254,7 +254,7 @@ def test_what_is_no_plain_file(suffix: str, tmp_path: Path) -> None:
             WeightedAutomaton.read(path)
     if suffix in (".json", ".safetensors"):
         for path in (pipe, link):
-            with pytest.raises(DataError, match="could not be written: it is a"):
+            with pytest.raises(FileError, match="could not be written: it is a"):
                 WeightedAutomaton(np.ones(1), np.full((2, 1, 1), 0.25), np.array([0.5])).write(path)
         assert (tmp_path / "target").read_text() == MODEL
 
