@@ -221,3 +221,13 @@ def test_a_device_is_not_replaced() -> None:
     with pytest.raises(FileError, match="it is a device"):
         write_whole(Path("/dev/null"), b"content")
     assert Path("/dev/null").is_char_device()
+
+
+@posix
+def test_a_second_name_is_no_place_to_append(tmp_path: Path) -> None:
+    """A hard link: what is appended to one name stands in the other too."""
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "file").hardlink_to(tmp_path / "mine")
+    with pytest.raises(FileError, match="it has a second name"):
+        open_to_append(tmp_path / "file")
+    assert (tmp_path / "mine").read_text() == "mine"

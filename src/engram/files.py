@@ -75,8 +75,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_to_append(path: Path) -> io.FileIO:
-    """A plain file, made if it is missing, at its end; it can also be truncated. Not through a link."""
+    """A plain file, made if it is missing, at its end; it can also be truncated. Not through a link of any kind."""
     file = io.FileIO(_open(path, os.O_RDWR | os.O_CREAT), "r+")
+    if os.fstat(file.fileno()).st_nlink > 1:
+        file.close()
+        raise FileError("it has a second name (a hard link), so that another file would change too: copy its folder")
     file.seek(0, os.SEEK_END)
     return file
 

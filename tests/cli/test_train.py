@@ -356,6 +356,12 @@ def test_the_settings_of_a_run_can_be_a_file(told: Any) -> None:
 
 WRONG_FILES = {
     "unknown key": ("hiden = 3", r"unknown setting in settings.toml 'hiden': .* Did you mean 'hidden'\?"),
+    "nested without end": ("hidden = " + "[" * 100_000, r"--config settings.toml is not TOML"),
+    "a flag among options": ('task = "copy"\noption = ["--help"]', r"option in settings.toml must be a list of values"),
+    "flags in a list": (
+        'task = "copy"\nmodel = ["rnn", "--out", "x"]',
+        r"model in settings.toml must be one value",
+    ),
     "not TOML": ("hidden = = 3", r"--config settings.toml is not TOML: .*line 1"),
     "not text": ("hidden = \udcff", r"--config settings.toml is not TOML"),
     "task is a number": ("task = 3", r"task in settings.toml must be a name or a table with a name, got 3"),
@@ -383,7 +389,7 @@ def test_wrong_files(case: str, refused: Any) -> None:
 
 def test_no_file(refused: Any, tmp_path: Path) -> None:
     assert refused("train", "copy", "--config", "a.toml") == "--config a.toml: No such file or directory"
-    assert refused("train", "copy", "--config", ".") == "--config .: Is a directory"
+    assert refused("train", "copy", "--config", ".") == "--config .: it is a folder, and must be a plain file"
     assert refused("train", "copy", "--config") == "--config needs a value. See --help"
 
 

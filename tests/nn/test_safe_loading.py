@@ -123,7 +123,7 @@ def test_hostile_files(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("name", ["step", "__class__", "__reduce_ex__", "weight_ih", "not a name"])
+@pytest.mark.parametrize("name", ["step", "__class__", "__del__", "__reduce_ex__", "weight_ih", "not a name"])
 def test_a_planted_parametrization_hides_nothing_of_a_cell(name: str) -> None:
     layer = RNN(3, 5, map="cayley")
     lists = layer.cells[0].parametrizations

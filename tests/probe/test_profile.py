@@ -1,7 +1,9 @@
 """The whole profile: every part or its reason, as words, JSON, picture and page."""
 
 import json
+import threading
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +226,24 @@ def test_a_part_of_a_run(tmp_path: Path) -> None:
         profile_run(run.folder, length=99)
     with pytest.raises(RunError, match="is not a run"):
         profile_run(tmp_path)
+
+
+def test_another_thread_may_train_meanwhile() -> None:
+    """torch's cache of parametrizations is one switch for the whole process: the probe leaves it alone."""
+    probed, trained, done = engram.nn.ExpRNN(2, 6), engram.nn.ExpRNN(2, 6), threading.Event()
+
+    def measure() -> None:
+        while not done.is_set():
+            profile(probed, length=10, parts=("gradient_reach",))
+
+    with ThreadPoolExecutor(1) as pool:
+        measuring = pool.submit(measure)
+        optimizer = torch.optim.SGD(trained.parameters(), lr=0.01)
+        for _ in range(60):
+            before = trained.weight_hh_l0.detach().clone()
+            trained(torch.randn(5, 3, 2))[0].square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            assert not trained.weight_hh_l0.equal(before)
+        done.set()
+        measuring.result()

@@ -26,6 +26,7 @@ from engram.cli._atlas import Atlas
 from engram.cli._console import plain
 from engram.cli._min_width import MinWidth
 from engram.errors import CertificateError, OptionError
+from engram.files import printable
 
 # In a certificate beside the numbers found; said elsewhere, or not for reading.
 UNTOLD = ("version", "claim", "sizes", "prime", "seed", "witness", "matrix", "depth", "statement", "software", "seal")
@@ -217,7 +218,7 @@ class Verify:
                 rows.append({"file": str(path), "ok": False, "error": str(error)})
             if not self.json:
                 row = rows[-1]
-                print(f"{path}: {'verified. ' + row['statement'] if row['ok'] else 'NOT VERIFIED'}")
+                print(f"{printable(str(path))}: {'verified. ' + row['statement'] if row['ok'] else 'NOT VERIFIED'}")
         if self.json:
             print(json.dumps(rows))
         wrong = [row["error"] for row in rows if not row["ok"]]

@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 
 from engram.cli._console import plain
+from engram.files import printable
 from engram.report import draw_curves
 from engram.train import RunDirectory, evaluate, read_options
 
@@ -45,4 +46,4 @@ class Evaluate:
                 print(f"{split}: " + ", ".join(f"{name} {score:.5g}" for name, score in scores.items()))
         if self.plot:
             draw_curves(run, run.folder / "curves.svg")
-            console.print(f"figure: {run.folder / 'curves.svg'}")
+            console.print(f"figure: {printable(str(run.folder / 'curves.svg'))}")

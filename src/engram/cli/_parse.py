@@ -22,7 +22,8 @@ from engram.cli._probe import Probe
 from engram.cli._size import Size
 from engram.cli._subcommands import subcommands
 from engram.cli._train import Resume, Train
-from engram.errors import OptionError, unknown
+from engram.errors import FileError, OptionError, unknown
+from engram.files import read_bounded
 from engram.nn import MODELS, NETWORKS, model_options
 from engram.tasks import TASKS
 from engram.train import Settings
@@ -183,10 +184,17 @@ def _with_config(words: list[str]) -> list[str]:
         if isinstance(value, bool) and isinstance(default, bool):
             words = [*words, flag if value else negative] if value != default else words
         elif isinstance(value, list):
+            if not isinstance(default, tuple) or any(str(each).startswith("--") for each in value):
+                raise OptionError(f"{name} in {path} must be {_kind(default)}, got {value!r}")
             words = [*words, flag, *map(str, value)]
         else:
-            words = [*words, *([f"{flag}={value}"] if str(value).startswith("--") else [flag, str(value)])]
+            dashed = isinstance(value, str) and value.startswith("-")  # a value, not another flag
+            words = [*words, *([f"{flag}={value}"] if dashed else [flag, str(value)])]
     return words
+
+
+def _kind(default: Any) -> str:
+    return "a list of values, none a flag" if isinstance(default, tuple) else "one value"
 
 
 def _settings_file(words: list[str]) -> tuple[dict[str, Any], Path | None]:
@@ -196,10 +204,15 @@ def _settings_file(words: list[str]) -> tuple[dict[str, Any], Path | None]:
         return {}, None
     path = Path(words[places[-1] + 1])
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(read_bounded(path, 2**20).decode())
     except OSError as error:
         raise OptionError(f"--config {path}: {error.strerror}") from None
-    except ValueError as error:  # not TOML, not UTF-8, a number of thousands of digits
+    except FileError as error:
+        raise OptionError(f"--config {path}: {error}") from None
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # not TOML, not UTF-8, endless digits or nesting
         raise OptionError(f"--config {path} is not TOML: {error}") from None
     known = [field.name for field in fields(Settings)]
     values = {name.replace("-", "_"): value for name, value in values.items()}

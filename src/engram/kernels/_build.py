@@ -33,6 +33,17 @@ PROCESSORS = ("-march=native", "-mcpu=native", "")  # tried in this order; the f
 REAL = {torch.float32: "-DDOUBLE=0", torch.float64: "-DDOUBLE=1"}
 
 _lock = Lock()
+
+
+def _new_lock() -> None:
+    """In the child of a fork, where a thread that held the lock is gone."""
+    global _lock
+    _lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
+
 _reasons: dict[torch.dtype, str] = {}
 
 

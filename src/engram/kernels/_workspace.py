@@ -6,6 +6,7 @@ a nested or a concurrent call is simply lent another, so it is re-entrant and th
 kernel may live in a borrowed buffer.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
@@ -17,6 +18,17 @@ from torch import Tensor
 KEEP = 4  # buffers kept for one dtype: as many as a kernel has at once, and one for a call inside another
 
 _lock = Lock()
+
+
+def _new_lock() -> None:
+    """In the child of a fork, where a thread that held the lock is gone."""
+    global _lock
+    _lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
+
 _free: dict[torch.dtype, list[Tensor]] = {}
 
 

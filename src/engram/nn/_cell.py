@@ -1,6 +1,7 @@
 """One layer in one direction: what a recurrence does in a step. Everything around it is in ``_recurrent.py``."""
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
@@ -131,8 +132,13 @@ class Cell(nn.Module, ABC):
         Of 16 bits there are no complex numbers to compute with: ``.half()`` and ``.bfloat16()`` leave it at complex64.
         """
         weight = self.like
-        asked = fn(weight.real[:0].contiguous()).dtype if weight.is_complex() else None
-        if asked is None or asked == weight.real.dtype:
+        if not weight.is_complex():
+            return super()._apply(fn, recurse)
+        asked = fn(weight.real[:0].contiguous()).dtype
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, of imaginary parts that are discarded
+            stays = fn(weight[:0].clone()).is_complex()
+        if stays and asked == weight.real.dtype:
             return super()._apply(fn, recurse)
         kind = torch.promote_types(asked, torch.complex64)
 

@@ -1,10 +1,11 @@
 """A matrix under a map, kept from one call to the next while the numbers it was built from stay the same.
 
 Text is generated one step at a time, and each step would build every matrix anew: O(N^3) for O(N^2) of work. So in
-evaluation, where no gradient is asked for, the matrix is kept together with a copy of all that the map reads: its free
-parameters, its buffers and its attributes. It is given out again if these are equal, number by number. Comparing costs
-as much as reading W once, and sees every way to change a weight: optimiser steps, ``load_state_dict``, assignment,
-``.to()``, edits under ``.data`` (which raise no version counter) and those of another process in shared memory.
+evaluation, where no gradient of it is asked for, the matrix is kept together with a copy of all that the map reads: its
+free parameters, its buffers (but for constants, which no state_dict holds) and its attributes. It is given out again if
+these are equal, number by number. Comparing costs as much as reading W once, and sees every way to change a weight:
+optimiser steps, ``load_state_dict``, assignment, ``.to()``, edits under ``.data`` (which raise no version counter) and
+those of another process in shared memory.
 
 Not seen: what a map of one's own reads elsewhere (a global, the inside of a list), or random numbers that it samples
 in evaluation.
@@ -39,7 +40,7 @@ def matrix_of(entry: nn.Module) -> Tensor:
     """The matrix of one parametrized weight (an entry of ``module.parametrizations``), built or kept."""
     if observed():
         return _built(entry)
-    if entry.training or torch.is_grad_enabled():
+    if entry.training or (torch.is_grad_enabled() and any(p.requires_grad for p in entry.parameters())):
         _kept.pop(entry, None)
         return _built(entry)
     kept = _kept.get(entry)

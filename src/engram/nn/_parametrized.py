@@ -77,7 +77,7 @@ def restore_class(module: nn.Module) -> None:
         return
     entries = dict(lists.items()) if isinstance(lists, nn.ModuleDict) else {"": lists}
     for name, entry in entries.items():
-        taken = hasattr(type(module), name) or name in module._parameters
+        taken = hasattr(type(module), name) or name in module._parameters or name.startswith("__")
         if not isinstance(entry, parametrize.ParametrizationList) or not name.isidentifier() or taken:
             raise DataError(
                 f"a {type(module).__name__} in a file must have parametrizations of weights; {name!r} is not one. "

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
 
 
 @contextmanager
@@ -14,14 +13,12 @@ def untouched(module: nn.Module) -> Iterator[None]:
     """The module in evaluation mode, its weights frozen; after the block, left in whatever way, all is as before.
 
     Kept: the attributes of every submodule (its mode, and a state that it keeps for itself), parameters and buffers and
-    their values, requires_grad, gradients, and the state of torch's random generators. Within the block a matrix under
-    a map is built once, not once a call.
+    their values, requires_grad, gradients, and the state of torch's random generators.
     """
     tensors = [*module.parameters(), *module.buffers()]
     devices = sorted({tensor.device.index or 0 for tensor in tensors if tensor.is_cuda})
     with ExitStack() as stack:  # goes through all of its callbacks, also if one of them fails
         stack.enter_context(torch.random.fork_rng(devices=devices))
-        stack.enter_context(parametrize.cached())
         if devices:  # cuDNN has no backward pass in evaluation mode
             stack.enter_context(torch.backends.cudnn.flags(enabled=False))
         for tensor in tensors:

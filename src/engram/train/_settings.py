@@ -168,6 +168,7 @@ class Settings:
             "probe_every",
             "tensorboard",
             "device",
+            "threads",
             "test_samples",
         }
         decisive = {name: value for name, value in self.to_dict().items() if name not in free}
