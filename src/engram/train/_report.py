@@ -36,7 +36,7 @@ class Report:
         self.progress.start()
 
     def say(self, text: str) -> None:
-        """A line for people; what came from a file cannot make two of it."""
+        """Print a line and log it, without control characters: text from a file cannot add lines of its own."""
         text = printable(text)
         self.log.write(text)
         if self.show:
