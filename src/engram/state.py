@@ -1,0 +1,200 @@
+"""What a recurrence remembers: the fields of a state, and all that is done to a state whatever it is made of.
+
+A state is one tensor, or a NamedTuple of tensors (of ``torch.nn.LSTM``: a tuple). A cell's state has the batch as its
+first axis, ``(B, *shape)``; a layer stacks those of its cells, ``(L*directions, B, *shape)``. A cell describes its
+state by fields of the same form: one :class:`Field`, or that NamedTuple with a :class:`Field` in place of each tensor.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engram.errors import DTypeError, ShapeError
+
+State = Any
+"""One tensor, or a (Named)Tuple of tensors."""
+Fields = Any
+"""One :class:`Field`, or a NamedTuple of fields."""
+
+
+@dataclass(frozen=True, init=False)
+class Field:
+    """One tensor of a state, as it is for one row of a batch.
+
+    Args:
+        shape: of one row: ``Field(20)`` is ``(B, 20)``, ``Field(5, 20)`` is ``(B, 5, 20)``, ``Field()`` is ``(B,)``.
+        dtype: that of the weights unless given; integers and booleans are carried along and have no gradient.
+        initial: the value before the first step, such as 0, 1 or ``-math.inf``.
+        trained: the value before the first step is a parameter that starts at ``initial``.
+        grows: a memory of all steps, ``(B, steps, *shape)``, to which each step adds one. It starts without any. Rows
+            of a batch that have ended (packed sequences) are filled up with ``initial``: let a score of -inf, or a mask
+            of False beside the memory, say which entries count.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype | None
+    initial: float
+    trained: bool
+    grows: bool
+
+    def __init__(
+        self,
+        *shape: int,
+        dtype: torch.dtype | None = None,
+        initial: float = 0.0,
+        trained: bool = False,
+        grows: bool = False,
+    ) -> None:
+        if trained and (grows or (dtype is not None and not (dtype.is_floating_point or dtype.is_complex))):
+            raise DTypeError("a trained field has a gradient and one size: it is of real or complex numbers, and fixed")
+        for name, value in (("shape", shape), ("dtype", dtype), ("initial", initial)):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "trained", trained)
+        object.__setattr__(self, "grows", grows)
+
+    def before(self, batch: int, like: Tensor) -> Tensor:
+        """The field of a batch before the first step, without a gradient; a weight tells device and dtype."""
+        shape = (batch, 0, *self.shape) if self.grows else self.shape
+        row = torch.full(shape, self.initial, dtype=self.dtype or like.dtype, device=like.device)
+        return row if self.grows else row.expand(batch, *self.shape)
+
+
+def each(function: Callable[..., Any], *states: Any) -> Any:
+    """``function`` of the tensor of each state, or field by field; also of fields beside states."""
+    first = states[0]
+    if not isinstance(first, tuple):
+        return function(*states)
+    values = [function(*parts) for parts in zip(*states, strict=True)]
+    return tuple(values) if type(first) is tuple else type(first)(*values)
+
+
+def parts(state: Any) -> list[Any]:
+    """The tensors of a state, or the fields of fields."""
+    return [] if state is None else list(state) if isinstance(state, tuple) else [state]
+
+
+def named_fields(fields: Fields) -> Iterator[tuple[str, Field]]:
+    """Fields with their names; one alone has the name ``""``."""
+    names = fields._fields if isinstance(fields, tuple) else ("",)  # type: ignore[attr-defined]
+    yield from zip(names, parts(fields), strict=True)
+
+
+# The rows of a batch, in a cell: the batch is the first axis.
+
+
+def first_rows(state: State, n: int) -> State:
+    """The first n rows: those that are alive."""
+    return each(lambda s: s[:n], state)
+
+
+def replace_rows(new: State, old: State, fields: Fields = None) -> State:
+    """``new`` in place of the first rows of ``old``; the other rows keep their state."""
+    if fields is None:
+        return each(_joined, new, old)
+    return each(lambda s, o, field: _joined(s, _grown(o, s.shape[1], field) if field.grows else o), new, old, fields)
+
+
+def _joined(new: Tensor, old: Tensor) -> Tensor:
+    return new if len(new) == len(old) else torch.cat([new, old[len(new) :]])
+
+
+def _grown(memory: Tensor, steps: int, field: Field) -> Tensor:
+    """A memory filled up to so many steps."""
+    if memory.shape[1] == steps:
+        return memory
+    missing = memory.new_full((len(memory), steps - memory.shape[1], *field.shape), field.initial)
+    return torch.cat([memory, missing], 1)
+
+
+# The states of a layer: those of its cells, stacked; the batch is the second axis.
+
+
+def stack(states: list[State]) -> State:
+    """The states of all cells as one."""
+    return each(lambda *s: torch.stack(s), *states)
+
+
+def unstack(state: State) -> list[State]:
+    """The states of the cells, one by one."""
+    return [each(lambda s, k=k: s[k], state) for k in range(len(parts(state)[0]))]
+
+
+def detached(state: State) -> State:
+    """The same numbers, without their history."""
+    return each(Tensor.detach, state)
+
+
+def carried(state: State, fields: Fields) -> State:
+    """What a cell takes into the next window of truncated training: no history, and memories that grow are emptied."""
+    return each(lambda s, field: s.detach()[:, :0] if field.grows else s.detach(), state, fields)
+
+
+def checked(state: State, fields: Fields, cells: int, batch: int | None, like: Tensor) -> State:
+    """A state that somebody gives to a layer of so many cells: its form, shapes and dtypes are those of the fields.
+
+    Args:
+        batch: None for the state of one sequence, which has no such axis.
+        like: a weight, which tells dtype and device.
+    """
+    kind = type(fields) if isinstance(fields, tuple) else None
+    form = f"a {kind.__name__} of {len(fields)} tensors" if kind else "one tensor"
+    if kind and isinstance(state, tuple) and len(state) == len(fields):
+        state = kind(*state)
+    elif kind or not isinstance(state, Tensor):
+        raise DTypeError(
+            f"state (hx) must be {form}, got {type(state).__name__}. Leave it out to start from the initial state"
+        )
+    names = iter([name for name, _ in named_fields(fields)])
+    lengths = {
+        s.shape[1 if batch is None else 2] for s, f in zip(parts(state), parts(fields), strict=True) if _has(s, f)
+    }
+
+    def check(tensor: Any, field: Field) -> Tensor:
+        name = next(names)
+        what = f"the field {name} of the state (hx)" if name else "state (hx)"
+        if not isinstance(tensor, Tensor):
+            raise DTypeError(f"{what} must be a tensor, got {type(tensor).__name__}. Use torch.as_tensor")
+        steps = (min(lengths, default=0),) if field.grows else ()
+        shape = (cells, *(() if batch is None else (batch,)), *steps, *field.shape)
+        if tuple(tensor.shape) != shape:
+            raise ShapeError(
+                f"{what} must have the shape {shape} (num_layers * directions, batch, size of one state; no batch for "
+                f"an unbatched input), got {tuple(tensor.shape)}. layer.initial_state(batch) makes one"
+            )
+        return in_dtype(tensor, field.dtype or like.dtype, like.device, what)
+
+    return each(check, state, fields)
+
+
+def _has(tensor: Any, field: Field) -> bool:
+    return field.grows and isinstance(tensor, Tensor) and tensor.dim() > 2
+
+
+def in_dtype(tensor: Tensor, dtype: torch.dtype, device: torch.device, what: str = "input") -> Tensor:
+    """A tensor given to a layer of this dtype. Real numbers for complex ones, and any under autocast, are converted."""
+    if tensor.device != device:
+        raise DTypeError(
+            f"{what} is on {tensor.device} and the layer on {device}. Move one: {_word(what)}.to({str(device)!r})"
+        )
+    if tensor.dtype == dtype:
+        return tensor
+    fits = dtype.is_complex and tensor.dtype == dtype.to_real()
+    numbers = tensor.is_floating_point() and (dtype.is_floating_point or dtype.is_complex)
+    if fits or (numbers and torch.is_autocast_enabled(device.type)):
+        return tensor.to(dtype)
+    if dtype.is_complex and tensor.dtype in (torch.bfloat16, torch.float16):
+        raise DTypeError(
+            f"{what} is {tensor.dtype} and the layer {dtype}: there are no complex numbers of 16 bits to compute with. "
+            f"Convert it: {_word(what)}.to({dtype.to_real()})"
+        )
+    raise DTypeError(
+        f"{what} is {tensor.dtype} and the layer {dtype}. "
+        f"Convert one: {_word(what)}.to({dtype}) or layer.to({tensor.dtype})"
+    )
+
+
+def _word(what: str) -> str:
+    return "input" if what == "input" else "state"
