@@ -16,7 +16,7 @@ import engram
 from engram.errors import DataError
 from engram.maps import MAPS
 from engram.nn import MODELS, NETWORKS, RAC, RNN, S4D, Cell, Recurrent
-from engram.nn._cell import empty_cell
+from engram.nn._bare_cell import empty_cell
 
 
 def under(map: str) -> Callable[[], nn.Module]:
