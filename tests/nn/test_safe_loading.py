@@ -111,7 +111,7 @@ class Planted:
 
 @pytest.mark.parametrize("kind", [nn.Linear, dict, os.system, "os.system", None, MODELS["exprnn"]], ids=str)
 def test_a_file_makes_no_other_class_through_us(kind: Any) -> None:
-    with pytest.raises(DataError, match=r"must be of a subclass of engram.nn.Cell"):
+    with pytest.raises(DataError, match=r"must be of a subclass of engram.nn.BareCell"):
         empty_cell(kind)
 
 

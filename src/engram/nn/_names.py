@@ -62,23 +62,30 @@ class TorchNames(nn.Module):
         found = self._weight(name)
         if found is None:
             super().__setattr__(name, value)
-        elif parametrize.is_parametrized(*found):
-            setattr(*found, value)
+            return
+        cell, own = found
+        if parametrize.is_parametrized(cell, own):
+            setattr(cell, own, value.detach() if isinstance(value, nn.Parameter) else value)
+            return
+        if isinstance(value, nn.Parameter):
+            self._forget(cell, own)
+            cell.register_parameter(own, value)
+            self._parameters[name] = value
+            self.__dict__.pop(name, None)
         else:
-            super().__setattr__(name, value)
-            cell, own = found
-            if isinstance(value, nn.Parameter):
-                cell.__dict__.pop(own, None)
-                cell.register_parameter(own, value)
-            else:
-                cell._parameters.pop(own, None)
-                cell.__dict__[own] = value
+            super().__setattr__(name, value)  # which refuses what is no parameter where there is one
+            self._forget(cell, own)
+            cell.__dict__[own] = value
+
+    def _forget(self, cell: Any, own: str) -> None:
+        cell._parameters.pop(own, None)
+        cell.__dict__.pop(own, None)
 
     def __delattr__(self, name: str) -> None:
         found = self._weight(name)
         super().__delattr__(name)
         if found is not None:
-            found[0]._parameters.pop(found[1], None)
+            self._forget(*found)
 
     def register_parameter(self, name: str, param: Any) -> None:
         """As torch's; of a matrix under a map there is nothing to prune or to normalise, and this is what says so."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.rnn import PackedSequence
 
-from engram.errors import check_size, unknown
+from engram.errors import OptionError, check_size, unknown
 from engram.kernels import without_autocast
 from engram.maps import Map, transformed
 from engram.nn._bare_cell import BareCell
@@ -121,8 +121,10 @@ class Recurrent(TorchNames):
         self.check_finite = check_finite
         self._check_names(options)
         options |= {"laws": {**self._laws(), **(options.get("laws") or {})}, "device": device, "dtype": dtype}
-        if bias is not True or "bias" in self._cell_signature().parameters:
+        if "bias" in self._cell_signature().parameters:
             options["bias"] = bias
+        elif not bias:
+            raise OptionError(f"{type(self).__name__} has no bias that could be left out, got bias={bias}")
         self.cells = nn.ModuleList()
         features = input_size
         for _ in range(num_layers):
@@ -253,9 +255,10 @@ class Recurrent(TorchNames):
         now = ("batch_first", "dropout", "output_all_layers", "return_sequence", "checkpoint_every", "check_finite")
         options = self.made_with | {name: getattr(self, name) for name in now}
         options |= {"device": weight.device, "dtype": weight.dtype}
-        maps = getattr(self.cells[0], "parametrizations", {})
-        if "weight_hh" in maps and (kind or self.matrix is None):
-            options["map"] = maps["weight_hh"][0]
+        options.pop("map", None)
+        if self.matrix is None or kind:  # else the class itself says which map
+            for entry in getattr(self.cells[0], "parametrizations", {}).values():
+                options["map"] = entry[0]
         known = made.__signature__.parameters
         options = {name: value for name, value in options.items() if name in known}
         other = made(**(options | changes))
