@@ -104,6 +104,7 @@ def _like(layer: RNN, hidden: int, depth: int, **options: Any) -> RNN:
     cell = layer.cells[0]
     kind: type[RNN] = LinearRNN if cell.activation == "identity" else RNN
     options |= {"hidden_size": hidden, "num_layers": depth, "map": "free", "output": cell.output_as}
+    options |= {"activation_in": "depth"} if kind is LinearRNN else {}
     return layer.replace(kind, output_all_layers=False, **options)
 
 

@@ -248,7 +248,7 @@ class Recurrent(TorchNames):
 
         ``layer.replace(batch_first=True)``, ``layer.replace(num_layers=1)``, ``layer.replace(map="cayley")``: a map
         refuses a matrix that does not keep its promise. What does not fit is initialised anew. With a class the copy is
-        a layer of that class, made with the arguments that both have: ``layer.replace(RNN)``.
+        a layer of that class, made with the arguments of the base that both have: ``layer.replace(RNN)``.
         """
         made = cast("type[AnyLayer]", kind or type(self))
         weight = self.cells[0].like
@@ -259,7 +259,8 @@ class Recurrent(TorchNames):
         if self.matrix is None or kind:  # else the class itself says which map
             for entry in getattr(self.cells[0], "parametrizations", {}).values():
                 options["map"] = entry[0]
-        known = made.__signature__.parameters
+        common: Any = next(base for base in type(self).__mro__ if issubclass(made, base))
+        known = inspect.signature(common).parameters
         options = {name: value for name, value in options.items() if name in known}
         other = made(**(options | changes))
         theirs = dict(other.named_cells())
