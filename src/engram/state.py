@@ -120,7 +120,7 @@ def stack(states: list[State]) -> State:
 
 def unstack(state: State) -> list[State]:
     """The states of the cells, one by one."""
-    return [each(lambda s, k=k: s[k], state) for k in range(len(parts(state)[0]))]
+    return [each(lambda s, k=k: s[k], state) for k in range(parts(state)[0].shape[0])]
 
 
 def detached(state: State) -> State:
@@ -140,6 +140,9 @@ def checked(state: State, fields: Fields, cells: int, batch: int | None, like: T
         batch: None for the state of one sequence, which has no such axis.
         like: a weight, which tells dtype and device.
     """
+    lead = (cells,) if batch is None else (cells, batch)
+    if isinstance(state, Tensor) and not isinstance(fields, tuple) and state.shape == (*lead, *fields.shape):
+        return in_dtype(state, fields.dtype or like.dtype, like.device, "state (hx)")  # nearly always
     kind = type(fields) if isinstance(fields, tuple) else None
     form = f"a {kind.__name__} of {len(fields)} tensors" if kind else "one tensor"
     if kind and isinstance(state, tuple) and len(state) == len(fields):
@@ -159,7 +162,7 @@ def checked(state: State, fields: Fields, cells: int, batch: int | None, like: T
         if not isinstance(tensor, Tensor):
             raise DTypeError(f"{what} must be a tensor, got {type(tensor).__name__}. Use torch.as_tensor")
         steps = (min(lengths, default=0),) if field.grows else ()
-        shape = (cells, *(() if batch is None else (batch,)), *steps, *field.shape)
+        shape = (*lead, *steps, *field.shape)
         if tuple(tensor.shape) != shape:
             raise ShapeError(
                 f"{what} must have the shape {shape} (num_layers * directions, batch, size of one state; no batch for "

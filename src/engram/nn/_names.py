@@ -101,7 +101,8 @@ class TorchNames(nn.Module):
     def _run_cells(self) -> list[Any]:
         """The cells; where torch's parametrizations stand on the layer, views of them that have those weights."""
         cells = list(self.cells)
-        for name in getattr(self, "parametrizations", ()):
+        lists: Any = self._modules.get("parametrizations") or ()  # getattr would search all weights in vain
+        for name in lists:
             found = self._weight(name)
             if found is not None:
                 k = next(k for k, cell in enumerate(self.cells) if cell is found[0])
