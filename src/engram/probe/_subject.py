@@ -178,7 +178,10 @@ class Subject(Caller):
             return
         found = Vectors.between(self._call(inputs[:, :2])[1], state)
         if found is None:
-            self.no_state = "what it returns beside its output is not a state of tensors with the batch in them"
+            self.no_state = "what it returns beside its output is not a state of real numbers with the batch in it"
+            return
+        if found != Vectors.between(self._call(inputs[:SHORT, :2])[1], self._call(inputs[:SHORT])[1]):
+            self.no_state = "its state grows with the sequence: it is not one vector"
             return
         try:
             half = found.restore(found.flatten(self._call(inputs[:SHORT])[1]))
