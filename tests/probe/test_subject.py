@@ -372,7 +372,7 @@ class CountingCell(GrowingCell):
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
-    [(GrowingCell, "its state grows with the sequence"), (CountingCell, "not a state of real numbers")],
+    [(GrowingCell, "its state grows"), (CountingCell, "not a state of real numbers")],
 )
 def test_states_that_are_not_one_vector(kind: type[engram.nn.Cell], reason: str) -> None:
     """They are told so, and what needs no state is measured."""
