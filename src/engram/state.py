@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from engram.errors import DTypeError, ShapeError
 
@@ -119,7 +120,7 @@ def stack(states: list[State]) -> State:
 
 def unstack(state: State) -> list[State]:
     """The states of the cells, one by one."""
-    return [each(lambda s, k=k: s[k], state) for k in range(len(parts(state)[0]))]
+    return [each(lambda s, k=k: s[k], state) for k in range(parts(state)[0].shape[0])]
 
 
 def detached(state: State) -> State:
@@ -139,6 +140,9 @@ def checked(state: State, fields: Fields, cells: int, batch: int | None, like: T
         batch: None for the state of one sequence, which has no such axis.
         like: a weight, which tells dtype and device.
     """
+    lead = (cells,) if batch is None else (cells, batch)
+    if isinstance(state, Tensor) and not isinstance(fields, tuple) and state.shape == (*lead, *fields.shape):
+        return in_dtype(state, fields.dtype or like.dtype, like.device, "state (hx)")  # nearly always
     kind = type(fields) if isinstance(fields, tuple) else None
     form = f"a {kind.__name__} of {len(fields)} tensors" if kind else "one tensor"
     if kind and isinstance(state, tuple) and len(state) == len(fields):
@@ -158,7 +162,7 @@ def checked(state: State, fields: Fields, cells: int, batch: int | None, like: T
         if not isinstance(tensor, Tensor):
             raise DTypeError(f"{what} must be a tensor, got {type(tensor).__name__}. Use torch.as_tensor")
         steps = (min(lengths, default=0),) if field.grows else ()
-        shape = (cells, *(() if batch is None else (batch,)), *steps, *field.shape)
+        shape = (*lead, *steps, *field.shape)
         if tuple(tensor.shape) != shape:
             raise ShapeError(
                 f"{what} must have the shape {shape} (num_layers * directions, batch, size of one state; no batch for "
@@ -198,3 +202,64 @@ def in_dtype(tensor: Tensor, dtype: torch.dtype, device: torch.device, what: str
 
 def _word(what: str) -> str:
     return "input" if what == "input" else "state"
+
+
+# A state as one vector for each row.
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """How the state of any module lies in a matrix ``(B, N)`` of real numbers, to be differentiated.
+
+    form: what holds the tensors (tuples, lists, dicts); shapes: of their rows; batch: its axis in each; dtypes: of the
+    tensors. Integers, booleans and memories that grow have no such place.
+    """
+
+    form: Any
+    shapes: tuple[tuple[int, ...], ...]
+    batch: tuple[int, ...]
+    dtypes: tuple[torch.dtype, ...]
+
+    @classmethod
+    def between(cls, two: Any, three: Any) -> "Vectors | None":
+        """From the states of a batch of two and of a batch of three, which tell where the batch is; None if unclear."""
+        (small, form), (large, _) = pytree.tree_flatten(two), pytree.tree_flatten(three)
+        if not small or len(small) != len(large) or not all(isinstance(part, Tensor) for part in (*small, *large)):
+            return None
+        batch = []
+        for a, b in zip(small, large, strict=True):
+            apart = [d for d in range(a.dim()) if a.dim() == b.dim() and a.shape[d] != b.shape[d]]
+            if len(apart) != 1 or (a.shape[apart[0]], b.shape[apart[0]]) != (2, 3):
+                return None
+            if not (a.is_floating_point() or a.is_complex()):
+                return None
+            batch.append(apart[0])
+        shapes = tuple(tuple(part.movedim(d, 0).shape[1:]) for part, d in zip(small, batch, strict=True))
+        return cls(form, shapes, tuple(batch), tuple(part.dtype for part in small))
+
+    @property
+    def size(self) -> int:
+        """N, the real numbers of a state."""
+        return sum(self._widths)
+
+    @property
+    def _widths(self) -> list[int]:
+        counts = (torch.Size(shape).numel() for shape in self.shapes)
+        return [count * (2 if kind.is_complex else 1) for count, kind in zip(counts, self.dtypes, strict=True)]
+
+    def flatten(self, state: Any) -> Tensor:
+        """``(B, N)``."""
+        parts = []
+        for part, d in zip(pytree.tree_flatten(state)[0], self.batch, strict=True):
+            rows = part.movedim(d, 0)
+            parts.append((torch.view_as_real(rows.resolve_conj()) if rows.is_complex() else rows).flatten(1))
+        return torch.cat(parts, 1)
+
+    def restore(self, rows: Tensor) -> Any:
+        """The state that :meth:`flatten` made these rows of."""
+        parts = []
+        for part, shape, d, kind in zip(rows.split(self._widths, 1), self.shapes, self.batch, self.dtypes, strict=True):
+            whole = part.reshape(len(rows), *shape, *((2,) if kind.is_complex else ()))
+            whole = torch.view_as_complex(whole.contiguous()) if kind.is_complex else whole.to(kind)
+            parts.append(whole.movedim(0, d).contiguous())
+        return pytree.tree_unflatten(parts, self.form)

@@ -109,9 +109,7 @@ def test_the_network_as_a_file(tmp_path: Path) -> None:
     automaton.write(tmp_path / "net.safetensors")
     tensors = load_file(tmp_path / "net.safetensors")
     layer, readout = BilinearRNN(2, 2, initial_state="trained", dtype=torch.float64), torch.nn.Linear(2, 1, False)
-    layer.load_state_dict(
-        {"cells.0.tensor": tensors["layer.cells.0.tensor"], "cells.0.start": tensors["layer.cells.0.start"]}
-    )
+    layer.load_state_dict({"tensor_l0": tensors["layer.tensor_l0"], "start_l0": tensors["layer.start_l0"]})
     readout.double().load_state_dict({"weight": tensors["readout.weight"]})
     expected = [[float(automaton.value(word))] for word in WORDS]
     # positive terms do not cancel: at most 6 sums of 2 products, some 20 roundings of 1.1e-16

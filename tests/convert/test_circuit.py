@@ -26,8 +26,8 @@ def circuit(start: str = "ones") -> tuple[RAC, torch.Tensor]:
     torch.manual_seed(0)
     layer = RAC(3, 4, initial_state=start, **DOUBLE)
     if start == "trained":
-        torch.nn.init.normal_(layer.cells[0].start)
-        layer.cells[0].start.data[0, 1] = 0.0
+        torch.nn.init.normal_(layer.cells[0].start_product)
+        layer.cells[0].start_product.data[1] = 0.0
     return layer, torch.randn(2, 4, **DOUBLE)
 
 
@@ -45,7 +45,7 @@ def test_circuit_to_train_and_back(start: str) -> None:
     train = circuit_to_train(layer, readout, 6)
     assert apart(train(x), scores) < 1e-12
     again, read = train_to_circuit(train)
-    assert again.cells[0].start is None if start == "ones" else again.cells[0].start is not None
+    assert again.cells[0].start_product is None if start == "ones" else again.cells[0].start_product is not None
     assert apart(again(x)[0][-1] @ read.mT, scores) < 1e-12
     assert apart(circuit_to_train(again, read, 6).coefficients(), train.coefficients()) < 1e-12
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from engram.kernels import first_rows, map_state, replace_rows, scan
+from engram.kernels import scan
 from engram.kernels._steps import offsets, previous_rows
+from engram.state import each, first_rows, replace_rows
 
 
 class Pair(NamedTuple):
@@ -53,7 +54,7 @@ def test_dense_is_packed_with_equal_sizes() -> None:
 
 def test_states_of_several_tensors() -> None:
     state = Pair(torch.arange(4.0)[:, None], torch.ones(4, 1))
-    doubled = map_state(lambda s: 2 * s, state)
+    doubled = each(lambda s: 2 * s, state)
     assert isinstance(doubled, Pair)
     assert doubled.total.flatten().tolist() == [0, 2, 4, 6]
     short = first_rows(doubled, 2)

@@ -54,7 +54,7 @@ def measure() -> Callable[..., dict[str, Tensor]]:
         values = _tensors(call(PackedSequence(x, *input[1:]) if packed else x, *given))
         weights = dict(layer.named_parameters())
         leaves = {"input": x, **{f"state {i}": s for i, s in enumerate(_tensors(given))}, **weights}
-        found = torch.autograd.grad(_loss(values), list(leaves.values()))
+        found = torch.autograd.grad(_loss(values), list(leaves.values()), allow_unused=True, materialize_grads=True)
         assert len(values) >= 2, "an output and a state"
         return {f"value {i}": v.detach() for i, v in enumerate(values)} | {
             f"gradient of {name}": g for name, g in zip(leaves, found, strict=True)

@@ -73,7 +73,7 @@ def test_trained_and_saved() -> None:
     wrapped = AsLSTM(RAC(3, 5, initial_state="trained"))
     x = torch.randn(4, 2, 3)
     wrapped(x, (torch.zeros(1, 2, 5), torch.zeros(1, 2, 5)))[0].sum().backward()
-    assert bool(wrapped.layer.cells[0].start.grad.any())
+    assert bool(wrapped.layer.cells[0].start_product.grad.any())
     other = AsLSTM(RAC(3, 5, initial_state="trained"))
     other.load_state_dict(wrapped.state_dict())
     assert copy.deepcopy(other)(x)[0].equal(wrapped(x)[0])
@@ -83,8 +83,8 @@ def test_trained_and_saved() -> None:
     ("layer", "kind", "words"),
     [
         (nn.LSTM(3, 5), DTypeError, "takes a layer of engram.nn, got LSTM"),
-        (URNN(3, 5), OptionError, r"a state of URNN\(5\) is 5 numbers of torch.complex64"),
-        (S4D(3, 5, state_size=4), OptionError, r"a state of S4D\(5\) is \d+ numbers of torch.float32"),
+        (URNN(3, 5), OptionError, r"a state of URNN\(5\) has the shape \(5,\), and numbers of torch.complex64"),
+        (S4D(3, 5, state_size=4), OptionError, r"a state of S4D\(5\) has the shape \(5,\) and \(5, \d+, 2\)"),
     ],
 )
 def test_what_is_refused(layer: Any, kind: type[Exception], words: str) -> None:

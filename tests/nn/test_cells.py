@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from engram.errors import EngramError, OptionError
 from engram.maps import Cayley
 from engram.nn import RNN, Cell, ContractError, Recurrent, check_contract
+from engram.state import Field
 
 TOLERANCE = 1e-10  # float64: sums in another order
 
@@ -23,14 +24,16 @@ class LeakyCell(Cell):
 
 
 class LSTMState(NamedTuple):
-    h: Tensor
-    c: Tensor
+    h: Any
+    c: Any
 
 
 class LSTMCell(Cell):
     equation = "c_t = f c_{t-1} + i g,  h_t = o tanh(c_t);  i, f, g, o = W_hh h_{t-1} + W_ih x_t + b"
     gates = 4
-    State = LSTMState
+
+    def fields(self) -> Any:
+        return LSTMState(Field(self.hidden_size), Field(self.hidden_size))
 
     def step(self, drive: Tensor, state: LSTMState) -> LSTMState:
         i, f, g, o = (drive + state.h @ self.weight_hh.mT).chunk(4, -1)
@@ -79,7 +82,7 @@ def test_an_lstm_in_ten_lines(layers: int, bidirectional: bool, form: str) -> No
 def test_the_contract_holds(make: type[Recurrent]) -> None:
     before = torch.random.get_rng_state()
     checked = check_contract(make)
-    assert len(checked) == 9
+    assert len(checked) == 11
     assert all(len(clause) > 20 for clause in checked)
     assert torch.equal(torch.random.get_rng_state(), before)
 

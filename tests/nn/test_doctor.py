@@ -74,7 +74,7 @@ def test_a_weight_left_out_of_the_optimiser(layer: RNN) -> None:
     assert not report.healthy
     assert said(report, "^1 of 3 weights moved")
     assert report.problems == [
-        f"cells.0.{name} has not moved: is it in the optimiser's list?" for name in ("weight_ih", "bias")
+        f"{name}_l0 has not moved: is it in the optimiser's list?" for name in ("weight_ih", "bias")
     ]
     assert "Diagnosis: 2 to look at" in str(report)
     assert str(report).count("\n! ") == 2
@@ -106,15 +106,15 @@ def test_numbers_that_are_none(layer: RNN, value: float) -> None:
         layer.cells[0].weight_ih[2, 0] = value
     report = doctor(layer)
     assert len(report.problems) == 2
-    assert said(report, r"^cells\.0\.bias has NaN or infinity in its gradient: clip it")
-    assert said(report, r"^cells\.0\.weight_ih holds NaN or infinity")
+    assert said(report, r"^bias_l0 has NaN or infinity in its gradient: clip it")
+    assert said(report, r"^weight_ih_l0 holds NaN or infinity")
 
 
 def test_a_gradient_of_zero() -> None:
     """Without a step in time, the recurrent matrix does nothing."""
     layer = RNN(3, 4)
     layer(torch.randn(1, 2, 3))[0].sum().backward()
-    assert doctor(layer).problems == ["cells.0.weight_hh has a gradient of exactly zero: does the loss depend on it?"]
+    assert doctor(layer).problems == ["weight_hh_l0 has a gradient of exactly zero: does the loss depend on it?"]
 
 
 def test_nothing_is_changed(layer: RNN) -> None:

@@ -11,16 +11,19 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 from engram.errors import DTypeError, EngramError, ManifoldError, NonFiniteError, OptionError, ShapeError
 from engram.maps import Cayley
 from engram.nn import RNN, Cell, Recurrent
+from engram.state import Field
 
 
 class Pair(NamedTuple):
-    h: Tensor
-    c: Tensor
+    h: Any
+    c: Any
 
 
 class PairCell(Cell):
     equation = "h_t = W_ih x_t + b, c_t = h_{t-1}"
-    State = Pair
+
+    def fields(self) -> Any:
+        return Pair(Field(self.hidden_size), Field(self.hidden_size))
 
     def step(self, drive: Tensor, state: Pair) -> Pair:
         return Pair(drive, state.h)
@@ -64,12 +67,12 @@ SHARED: list[tuple[Callable[[type[nn.Module]], Any], type[EngramError], str]] = 
         ShapeError,
         r"shape \(1, 3, 5\) \(num_layers \* dir.*, got \(1, 2, 5\)\. layer.initial_state",
     ),
-    (lambda m: rnn(m)(X, H[0]), ShapeError, r"state \(hx\) must be one tensor of shape \(1, 3, 5\).*, got \(3, 5\)"),
+    (lambda m: rnn(m)(X, H[0]), ShapeError, r"state \(hx\) must have the shape \(1, 3, 5\).*, got \(3, 5\)"),
     (lambda m: rnn(m)(X[:, 0], H), ShapeError, r"shape \(1, 5\).*no batch for an unbatched.* got \(1, 3, 5\)"),
     (lambda m: rnn(m, bidirectional=True)(X, H), ShapeError, r"shape \(2, 3, 5\).*, got \(1, 3, 5\)"),
     (lambda m: rnn(m)(packed(X, 7, 3, 2), H[:, :2]), ShapeError, r"shape \(1, 3, 5\).*, got \(1, 2, 5\)"),
-    (lambda m: rnn(m)(X, H.double()), DTypeError, r"state is torch.float64 .* state.to\(torch.float32\)"),
-    (lambda m: rnn(m)(X, H.to("meta")), DTypeError, r"state is on meta and the layer on cpu"),
+    (lambda m: rnn(m)(X, H.double()), DTypeError, r"state \(hx\) is torch.float64 .* state.to\(torch.float32\)"),
+    (lambda m: rnn(m)(X, H.to("meta")), DTypeError, r"state \(hx\) is on meta and the layer on cpu"),
     (
         lambda m: rnn(m)(X[:0]),
         ShapeError,
@@ -97,8 +100,12 @@ OWN: list[tuple[Callable[[], Any], type[EngramError], str]] = [
     (lambda: RNN(4, 5)(X, (H, H)), DTypeError, r"state \(hx\) must be one tensor, got tuple"),
     (lambda: PairRNN(4, 5)(X, H), DTypeError, r"state \(hx\) must be a Pair of 2 tensors, got Tensor"),
     (lambda: PairRNN(4, 5)(X, (H,)), DTypeError, r"state \(hx\) must be a Pair of 2 tensors, got tuple"),
-    (lambda: PairRNN(4, 5)(X, (H, None)), DTypeError, r"state \(hx\) must be a Pair of 2 tensors, got NoneType inside"),
-    (lambda: PairRNN(4, 5)(X, (H, H[0])), ShapeError, r"Pair of 2 tensors of shape \(1, 3, 5\).* got \(3, 5\)"),
+    (lambda: PairRNN(4, 5)(X, (H, None)), DTypeError, r"the field c of the state \(hx\) must be a tensor, got None"),
+    (
+        lambda: PairRNN(4, 5)(X, (H, H[0])),
+        ShapeError,
+        r"the field c of the state \(hx\) must have the shape \(1, 3, 5\).* got \(3, 5\)",
+    ),
     (lambda: RNN(4, 5, check_finite=True)(bad), NonFiniteError, r"2 of 84 values .* first at \(2, 1, 3\).* Mend"),
     (lambda: RNN(4, 5)(PackedSequence(X[0], torch.tensor([1, 2]))), ShapeError, r"sizes that never grow"),
     (lambda: RNN(4, 5)(PackedSequence(X[0], torch.tensor([2, 2]))), ShapeError, r"4 by its batch_sizes, got 3"),

@@ -15,7 +15,7 @@ from engram.nn import RNN, DepthRNN, LinearRNN, check_contract
 
 @pytest.mark.parametrize("kind", [LinearRNN, DepthRNN])
 def test_contract(kind: type[RNN]) -> None:
-    assert len(check_contract(kind)) == 9
+    assert len(check_contract(kind)) == 11
 
 
 def randn(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:

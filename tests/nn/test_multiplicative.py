@@ -67,7 +67,7 @@ def test_a_shallow_circuit_is_a_tensor_train_and_a_matrix_product_state(steps: i
 def test_a_trained_start_is_part_of_the_train() -> None:
     layer = circuit(initial_state="trained")
     with torch.no_grad():
-        layer.cells[0].start.uniform_(0.5, 2)
+        layer.cells[0].start_product.uniform_(0.5, 2)
     x, readout = torch.randn(4, 3, 3, dtype=F64), torch.randn(2, 4, dtype=F64)
     net = TensorTrainNet.from_circuit(layer, readout, 4)
     torch.testing.assert_close(net(x), layer(x)[0][-1] @ readout.mT, rtol=1e-12, atol=1e-12)
@@ -112,7 +112,7 @@ def test_the_grid_of_a_certificate_is_the_layer() -> None:
         for k, cell in enumerate(layer.cells):
             cell.weight_ih.copy_(torch.from_numpy(inputs[k].astype(float)))
             cell.weight_hh.copy_(torch.from_numpy(hidden[k].astype(float)))
-            cell.start.copy_(torch.from_numpy(start[k].astype(float)))
+            cell.start_product.copy_(torch.from_numpy(start[k].astype(float)))
     words = torch.tensor(list(product(range(3), repeat=steps))).T
     x = torch.from_numpy(templates.astype(float))[words]
     values = layer(x)[0][-1].detach() @ torch.from_numpy(readout.astype(float))
@@ -201,10 +201,10 @@ def test_the_start_of_the_weights() -> None:
     layer = circuit(channels=6, initial_state="trained")
     cell = layer.cells[0]
     torch.testing.assert_close(cell.weight_hh @ cell.weight_hh.mT, torch.eye(6, dtype=F64))
-    assert cell.start.eq(1).all()
-    cell.start.data.zero_()
+    assert cell.start_product.eq(1).all()
+    cell.start_product.data.zero_()
     layer.reset_parameters()
-    assert cell.start.eq(1).all()
+    assert cell.start_product.eq(1).all()
     assert sum(p.numel() for p in circuit(3, 5, 3).parameters()) == 5 * 3 + 2 * 25 + 3 * 25  # RM + (L-1)R^2 + L R^2
 
 

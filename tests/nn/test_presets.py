@@ -44,7 +44,7 @@ OURS = [name for name, layer in MODELS.items() if issubclass(layer, Recurrent)]
 
 @pytest.mark.parametrize("name", OURS)
 def test_contract(name: str) -> None:
-    assert len(check_contract(awake if name == "irnn" else MODELS[name])) == 9
+    assert len(check_contract(awake if name == "irnn" else MODELS[name])) == 11
 
 
 @pytest.mark.parametrize("name", OURS)

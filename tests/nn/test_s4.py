@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from engram import kernels
 from engram.errors import DTypeError, OptionError, ShapeError
-from engram.nn import S4, S4D, S4Cell, check_contract
+from engram.nn import S4, S4D, S4Cell, S4State, check_contract
 
 LAYERS: dict[str, Callable[..., S4D]] = {
     "S4": S4,
@@ -35,23 +35,24 @@ def randn(*shape: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", [S4, S4D])
 def test_contract(kind: type[S4D]) -> None:
-    assert len(check_contract(partial(kind, state_size=4))) == 9
+    assert len(check_contract(partial(kind, state_size=4))) == 11
 
 
 def test_shapes(make: Callable[..., S4D]) -> None:
     layer = make(3, 6, 2, bidirectional=True, batch_first=True)
     output, state = layer(randn(4, 5, 3))
     assert output.shape == (4, 5, 12)
-    assert state.shape == (4, 4, 6 + 6 * 6)
-    assert state[2, :, :6].equal(output[:, -1, :6])  # the last output of the way ahead
-    assert state[3, :, :6].equal(output[:, 0, 6:])
+    assert state.output.shape == (4, 4, 6)
+    assert state.memory.shape == (4, 4, 6, 3, 2)
+    assert state.output[2].equal(output[:, -1, :6])  # the last output of the way ahead
+    assert state.output[3].equal(output[:, 0, 6:])
 
 
 @pytest.mark.parametrize("steps", [1, 2, 9, 70, 130])
 def test_convolution_is_recurrence(make: Callable[..., S4D], steps: int, measure: Any, agree: Any) -> None:
     """Values and gradients, from a state given."""
     layer = make(3, 6, 2)
-    x, state = randn(steps, 2, 3), randn(2, 2, 42)
+    x, state = randn(steps, 2, 3), S4State(randn(2, 2, 6), randn(2, 2, 6, 3, 2))
     found = measure(layer, x, state)
     for cell in layer.cells:
         cell.mode = "recurrence"
@@ -64,7 +65,7 @@ def test_packed_convolution_is_packed_recurrence(
 ) -> None:
     layer = make(3, 6, bidirectional=bidirectional)
     packed = pack_padded_sequence(randn(9, 4, 3), torch.tensor([4, 9, 1, 7]), enforce_sorted=False)
-    state = randn(len(layer.cells), 4, 42)
+    state = S4State(randn(len(layer.cells), 4, 6), randn(len(layer.cells), 4, 6, 3, 2))
     found = measure(layer, packed, state)
     with kernels.use("reference"):
         agree(found, measure(layer, packed, state), 1e-10)
@@ -175,10 +176,12 @@ def test_gradients(kind: type[S4D]) -> None:
     names = [name for name, _ in layer.named_parameters()]
     weights = [p.detach().clone().requires_grad_() for p in layer.parameters()]
 
-    def run(x: torch.Tensor, state: torch.Tensor, *values: torch.Tensor) -> Any:
-        return torch.func.functional_call(layer, dict(zip(names, values, strict=True)), (x, state))
+    def run(x: torch.Tensor, memory: torch.Tensor, *values: torch.Tensor) -> Any:
+        state = S4State(torch.zeros(1, 1, 2, dtype=x.dtype), memory)
+        output, final = torch.func.functional_call(layer, dict(zip(names, values, strict=True)), (x, state))
+        return output, *final
 
-    inputs = (randn(3, 1, 2).requires_grad_(), randn(1, 1, 6).requires_grad_(), *weights)
+    inputs = (randn(3, 1, 2).requires_grad_(), randn(1, 1, 2, 1, 2).requires_grad_(), *weights)
     assert torch.autograd.gradcheck(run, inputs)
     assert torch.autograd.gradgradcheck(run, inputs, fast_mode=True)
 
@@ -232,9 +235,12 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "norm": (lambda: S4D(3, 4, norm="group"), OptionError, "expected one of batch, layer, none"),
     "dropout": (lambda: S4D(3, 4, block_dropout=1.0), OptionError, "dropout must be a number in"),
     "option": (lambda: S4D(3, 4, stat_size=4), OptionError, "Did you mean 'state_size'"),
-    "map": (lambda: S4D(3, 4, map="cayley"), OptionError, "map='cayley' is for cells with a recurrent matrix"),
+    "map": (lambda: S4D(3, 4, map="cayley"), OptionError, "unknown option of S4D 'map'"),
     "complex": (lambda: S4D(3, 4, dtype=torch.complex64), DTypeError, "real weights"),
-    "state": (lambda: S4D(3, 4, state_size=2)(torch.ones(5, 2, 3), torch.ones(1, 2, 4)), ShapeError, r"\(1, 2, 12\)"),
+    "state": (
+        lambda: S4D(3, 4, state_size=2)(torch.ones(5, 2, 3), (torch.ones(1, 2, 4), torch.ones(1, 2, 4))),
+        ShapeError, r"the field memory of the state \(hx\) must have the shape \(1, 2, 4, 1, 2\)",
+    ),
     "state of a two-sided one": (
         lambda: S4D(3, 4, two_sided=True)(torch.ones(5, 3), torch.ones(1, 4)), OptionError, "whole sequence at once",
     ),

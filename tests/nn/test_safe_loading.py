@@ -16,7 +16,7 @@ import engram
 from engram.errors import DataError
 from engram.maps import MAPS
 from engram.nn import MODELS, NETWORKS, RAC, RNN, S4D, Cell, Recurrent
-from engram.nn._cell import empty_cell
+from engram.nn._bare_cell import empty_cell
 
 
 def under(map: str) -> Callable[[], nn.Module]:
@@ -111,7 +111,7 @@ class Planted:
 
 @pytest.mark.parametrize("kind", [nn.Linear, dict, os.system, "os.system", None, MODELS["exprnn"]], ids=str)
 def test_a_file_makes_no_other_class_through_us(kind: Any) -> None:
-    with pytest.raises(DataError, match=r"must be of a subclass of engram.nn.Cell"):
+    with pytest.raises(DataError, match=r"must be of a subclass of engram.nn.BareCell"):
         empty_cell(kind)
 
 

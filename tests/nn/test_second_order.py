@@ -123,7 +123,7 @@ def test_an_arithmetic_circuit_is_a_factored_bilinear_network() -> None:
         cell.factor_h.copy_(weights.weight_hh.mT)
         cell.factor_x.copy_(weights.weight_ih.mT)
         cell.factor_out.copy_(torch.eye(4))
-        cell.start.copy_(torch.linalg.solve(weights.weight_hh, torch.ones(4, dtype=F64))[None])
+        cell.start.copy_(torch.linalg.solve(weights.weight_hh, torch.ones(4, dtype=F64)))
     x = torch.randn(6, 2, 3, dtype=F64)
     torch.testing.assert_close(layer(x)[0], circuit(x)[0], rtol=1e-11, atol=1e-11)
 

@@ -48,7 +48,7 @@ def test_of_a_trained_nnrnn_its_parameters(size: int) -> None:
         parameters.original2.copy_(theta)
         parameters.original3.fill_(0.9)
     (matrix,) = learned_structure(layer).matrices
-    assert matrix.name == "cells.0.weight_hh"
+    assert matrix.name == "weight_hh_l0"
     assert matrix.angles == pytest.approx(theta.remainder(2 * math.pi).tolist())
     assert matrix.moduli == pytest.approx([0.9] * (size // 2))
     assert matrix.delay == pytest.approx([0.0, 0.5, *[0.0] * (size - 3)], abs=1e-12)

@@ -1,7 +1,7 @@
 """Any model in one form; and nothing of it is changed, whatever happens."""
 
 import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 import engram
 from engram.errors import DTypeError, EngramError, OptionError, ShapeError
-from engram.probe import PARTS, Subject, profile, untouched
+from engram.probe import PARTS, Subject, gradient_reach, profile, untouched
+from engram.state import Field
 from engram.tasks import Copy, PAutomaC
 from engram.train import Settings, make_network
 
@@ -345,3 +346,41 @@ def test_untouched_freezes_within() -> None:
         module[0].weight.data.fill_(7.0)
     assert module[1].training
     assert float(module[0].weight.detach().max()) < 1
+
+
+class Grown(NamedTuple):
+    h: Any
+    past: Any
+
+
+class GrowingCell(engram.nn.Cell):
+    def fields(self) -> Grown:
+        return Grown(Field(self.hidden_size), Field(self.hidden_size, grows=True))
+
+    def step(self, drive: Tensor, state: Grown) -> Grown:
+        h = torch.tanh(drive + (state.h + state.past.sum(1)) @ self.weight_hh.mT)
+        return Grown(h, torch.cat([state.past, h[:, None]], 1))
+
+
+class CountingCell(GrowingCell):
+    def fields(self) -> Grown:
+        return Grown(Field(self.hidden_size), Field(dtype=torch.int64))
+
+    def step(self, drive: Tensor, state: Grown) -> Grown:
+        return Grown(torch.tanh(drive + state.h @ self.weight_hh.mT), state.past + 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [(GrowingCell, "its state grows"), (CountingCell, "not a state of real numbers")],
+)
+def test_states_that_are_not_one_vector(kind: type[engram.nn.Cell], reason: str) -> None:
+    """They are told so, and what needs no state is measured."""
+
+    class Layer(engram.nn.Recurrent):
+        cell = kind
+
+    subject = Subject(Layer(3, 4))
+    assert not subject.can_step
+    assert reason in subject.no_state
+    assert gradient_reach(subject, length=12).norms[0] > 0

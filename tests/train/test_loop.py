@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engram.kernels import map_state
 from engram.nn import MODELS
+from engram.state import each
 from engram.tasks import Copy, PennTreebank, Task, seed_of
 from engram.train import RunDirectory, Settings, load_network, make_fabric, make_network, plan, train
 from engram.train._checkpoint import Checkpoint, load, save
@@ -49,7 +49,7 @@ def obvious(settings: Settings, start: dict[str, Tensor], steps: int) -> tuple[d
         inputs = inputs.double() if inputs.is_floating_point() else inputs
         starts = not batches.carries or k % batches.per_epoch == 0
         outputs, state = network(inputs, None if starts else state)
-        state = map_state(lambda s: s.detach(), state)
+        state = each(lambda s: s.detach(), state)
         loss = settings.task.loss(outputs, type(batches[k])(inputs, targets, mask))
         losses.append(loss.item())
         optimizer.zero_grad()

@@ -53,8 +53,9 @@ def test_every_model_fits_every_kind_of_task(model: str, task: Task, layers: int
     again, _ = network(inputs, state)
     assert again.shape == outputs.shape
     if (model, layers) not in {
-        (m, 2) for m in ("eurnn", "rac", "birnn", "cpbirnn")
-    }:  # the second layer gets too little
+        *((m, 2) for m in ("eurnn", "rac", "birnn", "cpbirnn")),
+        ("eurnn", 1),
+    }:  # the second layer gets too little, and modReLU's bias of -0.01 cuts off what weights of 0.01 let in
         assert not again.allclose(outputs)  # the state does something
 
 

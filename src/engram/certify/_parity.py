@@ -68,7 +68,7 @@ def tanh_parity(steps: int, channels: int = 1) -> tuple[DepthRNN, nn.Linear]:
     cell.weight_hh.copy_(torch.eye(steps * channels))
     cell.weight_ih.copy_(-20 * eye.repeat_interleave(steps, 0))
     cell.bias.fill_(20)
-    cell.start.copy_(-40 * turns.repeat(channels)[None])
+    cell.start.copy_(-40 * turns.repeat(channels))
     readout.weight.copy_(torch.kron(eye, signs[None]))
     readout.bias.fill_(1 + signs.sum())
     return layer, readout

@@ -13,8 +13,8 @@ from torch import nn
 from engram.convert import to_onnx
 from engram.errors import OptionError
 from engram.files import write_whole
-from engram.kernels import map_state
 from engram.nn import RNN
+from engram.state import each
 from engram.train import RunDirectory, load_network
 
 STEPS, BATCH = 50, 8
@@ -89,7 +89,7 @@ def _difference(layer: Any, plain: Any) -> float:
     like = plain.weight_ih_l0
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(STEPS, BATCH, plain.input_size, generator=generator, dtype=like.dtype)
-    apart = map_state(lambda a, b: (a - b).abs().max(), layer(x)[1], plain(x)[1])
+    apart = each(lambda a, b: (a - b).abs().max(), layer(x)[1], plain(x)[1])
     return max(map(float, apart)) if isinstance(apart, tuple) else float(apart)
 
 

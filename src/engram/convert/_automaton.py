@@ -115,7 +115,7 @@ class WeightedAutomaton:
         initial, transitions, final = map(torch.from_numpy, (plain.initial, plain.transitions, plain.final))
         layer = BilinearRNN(self.symbols, self.states, initial_state="trained", dtype=torch.float64)
         layer.cells[0].tensor.copy_(transitions.transpose(0, 1))
-        layer.cells[0].start.copy_(initial[None])
+        layer.cells[0].start.copy_(initial)
         final = final.reshape(self.states, -1)
         readout = nn.Linear(self.states, final.shape[1], bias=False, dtype=torch.float64)
         readout.weight.copy_(final.mT)

@@ -28,8 +28,8 @@ ENTRY = re.compile(r"\(\s*(\d{1,6}(?:\s*,\s*\d{1,6})*)\s*\)\s*(\S+)")
 DECIMAL = re.compile(r"\d{1,1000}(?:\.\d{0,1000})?(?:[eE][+-]?\d{1,3})?")
 RATIO = re.compile(r"-?\d{1,4000}(?:/(?=0*[1-9])\d{1,4000})?")
 
-TENSORS = ("layer.cells.0.start", "layer.cells.0.tensor", "readout.weight")
-"""Of the network of an automaton: initial (1, n), transitions (n, symbols, n) and final (C, n)."""
+TENSORS = ("layer.start_l0", "layer.tensor_l0", "readout.weight")
+"""Of the network of an automaton: initial (n), transitions (n, symbols, n) and final (C, n)."""
 
 Sections = dict[str, dict[tuple[int, ...], Fraction]]
 
@@ -121,7 +121,7 @@ def _add(entries: dict[tuple[int, ...], Fraction], name: str, number: int, line:
 def write_weights(path: Path, initial: Array, transitions: Array, final: Array) -> None:
     """JSON: numbers, or texts such as "1/3" where the weights are rational; or the tensors of the network."""
     if path.suffix == ".safetensors":
-        parts = initial[None], transitions.transpose(1, 0, 2), final.reshape(len(initial), -1).T
+        parts = initial, transitions.transpose(1, 0, 2), final.reshape(len(initial), -1).T
         plain = {name: np.ascontiguousarray(part, np.float64) for name, part in zip(TENSORS, parts, strict=True)}
         write_whole(path, safetensors.numpy.save(plain, {"kind": KIND}))
         return
@@ -145,7 +145,7 @@ def _from_tensors(path: Path) -> Weights:
     try:
         tensors = safetensors.numpy.load(read_bounded(path, LONGEST_TENSORS))
         start, moves, final = (tensors[name].astype(np.float64) for name in TENSORS)
-        return start[0], moves.transpose(1, 0, 2), final[0] if len(final) == 1 else final.T
+        return start, moves.transpose(1, 0, 2), final[0] if len(final) == 1 else final.T
     except (OSError, SafetensorError, LookupError, ValueError, TypeError) as error:
         raise DataError(f"{path} is not the network of an automaton ({error}): it has {', '.join(TENSORS)}") from None
 

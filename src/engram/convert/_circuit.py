@@ -50,8 +50,8 @@ def train_to_circuit(train: TensorTrainNet) -> tuple[RAC, Tensor]:
     cell = circuit.cells[0]
     cell.weight_ih.copy_(into)
     cell.weight_hh.copy_(hidden)
-    if cell.start is not None:
-        cell.start.copy_((~silent)[None])
+    if cell.start_product is not None:
+        cell.start_product.copy_(~silent)
     return circuit, readout.mT.contiguous()
 
 

@@ -54,7 +54,7 @@ def flatten(layer: RNN) -> RNN:
     if layer.bidirectional:
         raise OptionError("a bidirectional layer cannot be flattened: what it computes depends on later inputs")
     weights = [(_double(cell.weight_ih), _double(cell.weight_hh), _bias(cell)) for cell in layer.cells]
-    flat = _like(layer, layer.hidden_size * layer.num_layers, 1)
+    flat = _like(layer, layer.hidden_size * layer.num_layers, 1, dropout=0.0)
     cell = flat.cells[0]
     into, hidden, bias = (torch.from_numpy(part) for part in flat_weights(weights))
     cell.weight_ih.copy_(into)
@@ -74,7 +74,7 @@ def deepen(layer: RNN) -> RNN:
     matrices under a map are baked in, since V = 0 keeps no promise.
     """
     _check(layer, ("identity", "relu"), "deepened: the layer added would squash its input once more")
-    deeper = _like(layer, layer.hidden_size, layer.num_layers + 1, dropout=layer.dropout)
+    deeper = _like(layer, layer.hidden_size, layer.num_layers + 1)
     for cell, below in zip(deeper.cells, layer.cells, strict=False):
         cell.weight_ih.copy_(below.weight_ih)
         cell.weight_hh.copy_(below.weight_hh)
@@ -102,25 +102,10 @@ def _check(layer: RNN, activations: tuple[str, ...], what: str) -> None:
 def _like(layer: RNN, hidden: int, depth: int, **options: Any) -> RNN:
     """A layer of other sizes that is called in the same way."""
     cell = layer.cells[0]
-    kind: type[RNN] = LinearRNN
-    if cell.activation != "identity":
-        kind, options = RNN, {**options, "activation": cell.activation, "activation_in": cell.activation_in}
-    return kind(
-        layer.input_size,
-        hidden,
-        depth,
-        output=cell.output_as,
-        bias=cell.bias is not None,
-        initial_state="zero" if cell.start is None else "trained",
-        batch_first=layer.batch_first,
-        bidirectional=layer.bidirectional,
-        return_sequence=layer.return_sequence,
-        checkpoint_every=layer.checkpoint_every,
-        check_finite=layer.check_finite,
-        device=cell.weight_ih.device,
-        dtype=cell.weight_ih.dtype,
-        **options,
-    ).train(layer.training)
+    kind: type[RNN] = LinearRNN if cell.activation == "identity" else RNN
+    options |= {"hidden_size": hidden, "num_layers": depth, "map": "free", "output": cell.output_as}
+    options |= {"activation_in": "depth"} if kind is LinearRNN else {}
+    return layer.replace(kind, output_all_layers=False, **options)
 
 
 def _double(weight: Tensor) -> Array:

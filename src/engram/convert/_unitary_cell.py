@@ -27,24 +27,8 @@ def unit(cell: Any) -> bool:
 
 def wider(layer: RNN | nn.RNN, like: RNN, width: int) -> RNN:
     """An orthogonal network of this width that is called as ``layer`` is."""
-    start = like.cells[0].start
     with torch.random.fork_rng(devices=()):  # its weights are all written over
-        wide = RNN(
-            like.input_size,
-            width,
-            like.num_layers,
-            activation="relu",
-            map="projected",
-            initial_state="zero" if start is None else "trained",
-            batch_first=like.batch_first,
-            bidirectional=like.bidirectional,
-            output_all_layers=like.output_all_layers,
-            return_sequence=like.return_sequence,
-            checkpoint_every=like.checkpoint_every,
-            check_finite=like.check_finite,
-            device=like.cells[0].like.device,
-            dtype=like.cells[0].like.dtype,
-        )
+        wide = like.replace(RNN, hidden_size=width, bias=True, dropout=0.0, map="projected")
     return wide.train(layer.training)
 
 
@@ -52,7 +36,7 @@ def fill(cell: Any, old: Any, matrix: Tensor, incoming: float, steps: int | None
     """Write the weights of one cell of the orthogonal network; what was done."""
     n, used, dtype = old.hidden_size, len(matrix), old.like.dtype
     zero = old.like.new_zeros(n, dtype=torch.float64)
-    bias, start = zero if old.bias is None else old.bias.double(), zero if old.start is None else old.start[0].double()
+    bias, start = zero if old.bias is None else old.bias.double(), zero if old.start is None else old.start.double()
     norm = max(float(torch.linalg.matrix_norm(old.weight_hh.double(), 2)), 1.0 if unit(old) else 0.0)
     drive = float(torch.linalg.matrix_norm(old.weight_ih.double(), 2)) * incoming + float(bias.norm())
     bound = state_bound(norm, drive, float(start.norm()), steps)
@@ -76,7 +60,7 @@ def fill(cell: Any, old: Any, matrix: Tensor, incoming: float, steps: int | None
         cell.weight_ih[:n] = old.weight_ih
     cell.bias[:n], cell.bias[n:used] = bias, silent
     if cell.start is not None:
-        cell.start[0, :n] = start
+        cell.start[:n] = start
     return {
         "states": n,
         "states_used": used,

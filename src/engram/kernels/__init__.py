@@ -14,14 +14,7 @@ from engram.kernels._last import additive_last
 from engram.kernels._linear_scan import linear_scan, linear_scan_last
 from engram.kernels._loops import status
 from engram.kernels._multiplicative import multiplicative, multiplicative_reference
-from engram.kernels._reference import (
-    State,
-    additive_reference,
-    first_rows,
-    map_state,
-    replace_rows,
-    scan,
-)
+from engram.kernels._reference import additive_reference, scan
 from engram.kernels._workspace import free_workspaces
 from engram.maps import without_autocast
 
@@ -29,7 +22,6 @@ __all__ = [
     "ACTIVATIONS",
     "KERNELS",
     "PLAIN",
-    "State",
     "activate",
     "additive",
     "additive_last",
@@ -41,15 +33,12 @@ __all__ = [
     "convolve",
     "factored",
     "factored_reference",
-    "first_rows",
     "free_workspaces",
     "linear_scan",
     "linear_scan_last",
-    "map_state",
     "multiplicative",
     "multiplicative_reference",
     "powers",
-    "replace_rows",
     "scan",
     "status",
     "use",

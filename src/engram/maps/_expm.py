@@ -50,7 +50,7 @@ def _forward(skew: Tensor) -> tuple[Tensor, Saved]:
     torch.mm(skew, skew, out=powers[0])
     degree, halvings = _plan(skew, powers[0])
     if halvings:
-        skew, powers[0] = skew / 2**halvings, powers[0] / 4**halvings
+        skew, powers[0] = skew * 0.5**halvings, powers[0] * 0.25**halvings
     for k in range(1, degree // 2):
         torch.mm(powers[0], powers[k - 1], out=powers[k])
     even = _polynomial(powers, degree, 0)
@@ -67,7 +67,7 @@ def _backward(
     grad: Tensor, skew: Tensor, root: Tensor, powers: Tensor, lu: Tensor, pivots: Tensor, plan: Tensor
 ) -> Tensor:
     degree, halvings = plan.tolist()
-    small = skew / 2**halvings if halvings else skew
+    small = skew * 0.5**halvings if halvings else skew
     chain = [root]
     for _ in range(halvings - 1):
         chain.append(chain[-1] @ chain[-1])
@@ -86,7 +86,7 @@ def _backward(
         grad_powers[0].add_(plus_adjoint(grad_powers[k] @ powers[k - 1]), alpha=0.5)
         grad_powers[k - 1].add_(plus_adjoint(grad_powers[k] @ powers[0]), alpha=0.5)
     grad_small = minus_adjoint(odd2 @ _polynomial(powers, degree, 1)).div_(4)
-    return grad_small.sub_(minus_adjoint(grad_powers[0] @ small)).div_(2**halvings)
+    return grad_small.sub_(minus_adjoint(grad_powers[0] @ small)).mul_(0.5**halvings)
 
 
 class _Exp(torch.autograd.Function):

@@ -1,6 +1,7 @@
 """Recurrent layers with the calling convention of ``torch.nn.LSTM``."""
 
 from engram.nn._as_lstm import AsLSTM
+from engram.nn._bare_cell import BareCell
 from engram.nn._cell import Cell
 from engram.nn._contract import ContractError, check_contract
 from engram.nn._cp_net import CPNet
@@ -13,7 +14,7 @@ from engram.nn._models import MODELS, NETWORKS, make_model, model_options
 from engram.nn._rac import RAC, RACCell, RACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._rnn import RNN, RNNCell
-from engram.nn._s4_block import S4, S4D, S4Cell, S4DCell
+from engram.nn._s4_block import S4, S4D, S4Cell, S4DCell, S4State
 from engram.nn._safe_globals import safe_globals
 from engram.nn._second_order import (
     CPBIRNN,
@@ -57,6 +58,7 @@ __all__ = [
     "S4D",
     "URNN",
     "AsLSTM",
+    "BareCell",
     "BilinearCell",
     "BilinearRNN",
     "CPBilinearCell",
@@ -83,6 +85,7 @@ __all__ = [
     "Recurrent",
     "S4Cell",
     "S4DCell",
+    "S4State",
     "ScoRNN",
     "ScuRNN",
     "SecondOrderCell",

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from engram.errors import DTypeError, OptionError
-from engram.kernels import map_state
 from engram.nn._recurrent import Recurrent
+from engram.state import each, parts
 
 Pair = tuple[Tensor, Tensor]
 
@@ -44,11 +44,14 @@ class AsLSTM(nn.Module):
         super().__init__()
         if not isinstance(layer, Recurrent):
             raise DTypeError(f"AsLSTM takes a layer of engram.nn, got {type(layer).__name__}")
-        cell = layer.cells[0]
-        if cell.like.is_complex() or (cell.output_size, cell.state_width) != (layer.hidden_size, layer.hidden_size):
+        cell, size = layer.cells[0], layer.hidden_size
+        fields = parts(cell.fields())
+        plain = all(f.shape == (size,) and f.dtype is None and not f.grows for f in fields) and len(fields) <= 2
+        if cell.like.is_complex() or cell.output_size != size or not plain:
+            shapes = " and ".join(str(field.shape) for field in fields)
             raise OptionError(
-                f"AsLSTM needs a layer with real states of hidden_size numbers, as nn.LSTM has; a state of "
-                f"{type(layer).__name__}({layer.hidden_size}) is {cell.state_width} numbers of {cell.like.dtype}"
+                f"AsLSTM needs a layer with one or two real states of hidden_size numbers, as nn.LSTM has; a state of "
+                f"{type(layer).__name__}({size}) has the shape {shapes}, and numbers of {cell.like.dtype}"
             )
         self.layer = layer
         for name in ("input_size", "hidden_size", "num_layers", "batch_first", "dropout", "bidirectional"):
@@ -61,10 +64,10 @@ class AsLSTM(nn.Module):
     def _state(self, h: Tensor, c: Tensor) -> Any:
         """The state of the layer: its start in the rows that are zero."""
         batch = h.shape[1] if h.dim() == 3 else 1
-        start = map_state(lambda *s: torch.stack(s), *(cell.initial_state(batch) for cell in self.layer.cells))
+        start = self.layer.initial_state(batch)
         fresh = ((h == 0) & (c == 0)).all(-1, keepdim=True)
         given = h if isinstance(start, Tensor) else type(start)(h, c)
-        return map_state(lambda now, first: torch.where(fresh, first.reshape(now.shape), now), given, start)
+        return each(lambda now, first: torch.where(fresh, first.reshape(now.shape), now), given, start)
 
     def flatten_parameters(self) -> None:
         """Nothing to do. Here because programs for torch.nn call it."""

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from engram.errors import EngramError
-from engram.kernels import State, map_state
 from engram.nn._recurrent import Recurrent
+from engram.state import Field, State, each, parts
 
 TIME, BATCH, FEATURES, HIDDEN = 6, 4, 3, 5
 LENGTHS = (3, 6, 1, 4)  # unsorted, and one row of the full length
@@ -55,17 +55,22 @@ def _apart(a: Any, b: Any) -> float:
     """The largest difference between two tensors, or two (nested) tuples of them, as a share of their largest entry if
     that is above 1; infinite if shapes differ or one holds NaN, which no comparison would notice."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        worst = float((a - b).abs().max() / b.abs().max().clamp(min=1)) if a.shape == b.shape else float("inf")
-        return float("inf") if math.isnan(worst) else worst
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return math.inf
+        same = a == b  # also two infinities, of which there is no difference
+        if bool(same.all()):
+            return 0.0
+        if not (a.is_floating_point() or a.is_complex()):
+            return math.inf
+        worst = float(torch.where(same, 0.0, (a - b).abs()).max() / torch.where(same, 0.0, b.abs()).max().clamp(min=1))
+        return math.inf if math.isnan(worst) else worst
     return max(_apart(x, y) for x, y in zip(a, b, strict=True))
 
 
 def _pieces(layer: Recurrent, x: Tensor) -> float:
     """A sequence in two pieces, the state handed over, equals the whole."""
     if layer.bidirectional:  # the backward direction of the first piece would need the second
-        layer = copy.deepcopy(layer)
-        layer.bidirectional, layer.num_layers = False, 1
-        layer.cells = layer.cells[:1]
+        layer = layer.replace(bidirectional=False, num_layers=1)
     first, state = layer(x[:2])
     second, final = layer(x[2:], state)
     return _apart((torch.cat([first, second]), final), layer(x))
@@ -79,19 +84,30 @@ def _packed(layer: Recurrent, x: Tensor) -> float:
     worst = 0.0
     for i, n in enumerate(LENGTHS):
         alone, final = layer(x[:n, i])
-        worst = max(worst, _apart((padded[:n, i], _row(state, i)), (alone, final)))
+        worst = max(worst, _apart((padded[:n, i], _row_of(layer, state, i, n)), (alone, final)))
     return worst
 
 
 def _row(state: State, i: int) -> State:
-    return map_state(lambda s: s[:, i], state)
+    return each(lambda s: s[:, i], state)
+
+
+def _row_of(layer: Recurrent, state: State, i: int, steps: int) -> State:
+    """A row, of growing memories only what the row itself has added: the last entries where it was read backwards."""
+    ahead, back = slice(None, steps), slice(TIME - steps, None)
+    cuts = [back if k % layer.directions else ahead for k in range(len(layer.cells))]
+
+    def take(s: Tensor, field: Field) -> Tensor:
+        return torch.stack([s[k, i, cut] for k, cut in enumerate(cuts)]) if field.grows else s[:, i]
+
+    return each(take, state, layer.cells[0].fields())
 
 
 def _permuted(layer: Recurrent, x: Tensor) -> float:
     """Permuting the batch permutes the result."""
     order = torch.tensor([2, 0, 3, 1])
     output, state = layer(x)
-    return _apart(layer(x[:, order]), (output[:, order], map_state(lambda s: s[:, order], state)))
+    return _apart(layer(x[:, order]), (output[:, order], each(lambda s: s[:, order], state)))
 
 
 def _batch_first(layer: Recurrent, x: Tensor) -> float:
@@ -109,13 +125,29 @@ def _unbatched(layer: Recurrent, x: Tensor) -> float:
 
 
 def _shapes(layer: Recurrent, x: Tensor) -> float:
-    """Output and state have the shapes of torch.nn.RNN."""
+    """Output and state have the shapes of torch.nn.RNN, and the fields of the state those that are declared."""
     output, state = layer(x)
-    shapes: list[tuple[int, ...]] = []
-    map_state(lambda s: shapes.append(tuple(s.shape)) or s, state)  # type: ignore[func-returns-value]
+    cell, cells = layer.cells[0], len(layer.cells)
     fits = output.shape == (TIME, BATCH, layer.cells[-1].output_size * layer.directions)
-    fits = fits and all(s == (len(layer.cells), BATCH, layer.cells[0].state_width) for s in shapes)
+    for tensor, field in zip(parts(state), parts(cell.fields()), strict=True):
+        steps = (TIME,) if field.grows else ()
+        fits = fits and tuple(tensor.shape) == (cells, BATCH, *steps, *field.shape)
+        fits = fits and tensor.dtype == (field.dtype or cell.like.dtype)
     return 0.0 if fits else float("inf")
+
+
+def _begun(layer: Recurrent, x: Tensor) -> float:
+    """The initial state given by hand changes nothing."""
+    return _apart(layer(x, layer.initial_state(BATCH)), layer(x))
+
+
+def _carried(layer: Recurrent, x: Tensor) -> float:
+    """What is carried on into the next window is a state, of the fields and without history."""
+    with torch.enable_grad():
+        carried = layer.carry(layer(x.requires_grad_())[1])
+    if any(tensor.requires_grad for tensor in parts(carried)):
+        return math.inf
+    return _apart(layer(x, carried)[0], layer(x, carried)[0])
 
 
 def _saved(layer: Recurrent, x: Tensor) -> float:
@@ -162,5 +194,6 @@ def _differentiable(layer: Recurrent, x: Tensor) -> float:
 
 
 CLAUSES: tuple[Callable[[Recurrent, Tensor], float], ...] = (
-    _shapes, _pieces, _packed, _permuted, _batch_first, _unbatched, _saved, _segmented, _differentiable,
+    _shapes, _begun, _pieces, _carried, _packed, _permuted, _batch_first, _unbatched, _saved, _segmented,
+    _differentiable,
 )  # fmt: skip

@@ -1,48 +1,75 @@
 """Two cells of the spectral family that are not additive: GORU, and Henaff's linear-transition RNN."""
 
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import torch
-from torch import Tensor, nn
+import torch.nn.functional as F
+from torch import Tensor
 
 from engram.errors import check_choice
 from engram.kernels import PLAIN, activate, additive, check_activation_dtype
 from engram.maps import Givens, MapLike, make_map
+from engram.nn._bare_cell import BareCell
 from engram.nn._cell import Cell
+from engram.nn._laws import Constant, Uniform
+from engram.nn._options import CellOptions, MatrixOptions
 from engram.nn._recurrent import Recurrent
 
 
-class GORUCell(Cell):
-    """One layer of :class:`GORU`: three blocks of W_ih (r, z, candidate), two of W_hh (r, z), Q under a map."""
+@dataclass(frozen=True)
+class OpenReset:
+    """b_r = 2, b_z = b_h = 0."""
+
+    def __call__(self, weight: Tensor, cell: Any) -> None:
+        weight.zero_()[: cell.hidden_size] = 2.0
+
+
+class GORUCell(BareCell):
+    """One layer of :class:`GORU`: three blocks of W_ih (r, z, candidate), two of W_hh (r, z), Q under a map.
+
+    W, U start in U(-0.01, 0.01), b_r = 2, b_z = 0, modReLU's bias 0.01 (Jing et al. 2019).
+    """
 
     equation = (
         "r = sigmoid(W_r h + U_r x + b_r), z = sigmoid(W_z h + U_z x + b_z), "
         "h' = z h + (1 - z) modReLU(U_h x + r (Q h)), Q orthogonal"
     )
-    gates = 3
     count = "2N^2 + those of Q"
+    weight_ih: Tensor
+    weight_hh: Tensor
+    bias: Tensor | None
+    mod_bias: Tensor
     rotation: Tensor
 
-    def __init__(self, input_size: int, hidden_size: int, *, map: MapLike | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        bias: bool = True,
+        map: MapLike | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(input_size, hidden_size, **options)
+        self.declare("weight_ih", 3 * hidden_size, input_size, law=Uniform(0.01))
+        self.declare("weight_hh", 2 * hidden_size, hidden_size, law=Uniform(0.01))
+        if bias:
+            self.declare("bias", 3 * hidden_size, law=OpenReset())
+        else:
+            self.register_parameter("bias", None)
+        self.declare("mod_bias", hidden_size, law=Constant(0.01))
         made = make_map(partial(Givens, layers=2) if map is None else map, hidden_size)
-        like: dict[str, Any] = {"device": self.weight_ih.device, "dtype": self.weight_ih.dtype}
-        self.weight_hh = nn.Parameter(torch.empty(2 * hidden_size, hidden_size, **like))
-        self.mod_bias = nn.Parameter(torch.empty(hidden_size, **like))
-        made.install(self, "rotation", **like)
-        self.reset_parameters()
+        self.declare("rotation", hidden_size, hidden_size, map=made)
 
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        """W, U in U(-0.01, 0.01), b_r = 2, b_z = 0, modReLU's bias 0.01 (spec/spectral.md 4.14)."""
-        super().reset_parameters()
-        for weight in (self.weight_ih, self.weight_hh):
-            weight.uniform_(-0.01, 0.01)
-        if self.bias is not None:
-            self.bias.zero_()[: self.hidden_size] = 2.0
-        if hasattr(self, "mod_bias"):
-            self.mod_bias.fill_(0.01)
+    @property
+    def like(self) -> Tensor:
+        return self.weight_ih
+
+    def drive(self, input: Tensor) -> Tensor:
+        """(U_r x + b_r, U_z x + b_z, U_h x + b_h) of all steps, side by side."""
+        return F.linear(input, self.weight_ih, self.bias)
 
     def step(self, drive: Tensor, state: Tensor) -> Tensor:
         from_r, from_z, candidate = drive.chunk(3, -1)
@@ -59,7 +86,7 @@ class GORU(Recurrent):
         r_t = \sigma(W_r h_{t-1} + U_r x_t + b_r), \quad z_t = \sigma(W_z h_{t-1} + U_z x_t + b_z), \\
         h_t = z_t h_{t-1} + (1 - z_t)\, \mathrm{modReLU}(U_h x_t + r_t (Q h_{t-1}))
 
-    The reset gate acts after Q, and z weights the old state. Source: Jing et al. 2019, spec/spectral.md 4.14.
+    The reset gate acts after Q, and z weights the old state. Source: Jing et al. 2019.
 
     Args:
         map: of Q; None is a product of two layers of rotations, ``Givens(H, layers=2)``.
@@ -68,6 +95,17 @@ class GORU(Recurrent):
 
     cell = GORUCell
     source = "Jing et al. 2019 (GORU)"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        map: MapLike | None = None,
+        **options: Unpack[CellOptions],
+    ) -> None:
+        super().__init__(input_size, hidden_size, num_layers, map=map, **options)
 
 
 class HenaffCell(Cell):
@@ -100,8 +138,19 @@ class HenaffRNN(Recurrent):
 
     With a rotation matrix of the right period it solves the copying problem, and with the identity the adding
     problem, by weights written down rather than trained (:func:`explicit_copy`, :func:`explicit_adding`).
-    Source: Henaff et al. 2016, spec/spectral.md 4.16.
+    Source: Henaff et al. 2016.
     """
 
     cell = HenaffCell
     source = "Henaff et al. 2016"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        activation: str = "relu",
+        **options: Unpack[MatrixOptions],
+    ) -> None:
+        super().__init__(input_size, hidden_size, num_layers, activation=activation, **options)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from engram.errors import DTypeError, NonFiniteError, OptionError, ShapeError
-from engram.kernels import State, map_state
+from engram.state import in_dtype
 
 
 class Rows(NamedTuple):
@@ -18,8 +18,9 @@ class Rows(NamedTuple):
     sizes: Tensor | None  # rows alive at each step, if packed
     batch: int
     restore: Callable[[Tensor], Tensor | PackedSequence]  # for a sequence (T, B, H)
-    enter: Callable[[Tensor], Tensor]  # for a state given: (K, B, H) in the order of the rows
-    leave: Callable[[Tensor], Tensor]  # for a state or a last step returned
+    enter: Callable[[Tensor], Tensor]  # for a state given: (K, B, ...) in the order of the rows
+    leave: Callable[[Tensor], Tensor]  # for a state returned
+    leave_last: Callable[[Tensor], Tensor]  # for a last step returned: (B, H)
 
 
 def rows_of(input: Tensor | PackedSequence, features: int, batch_first: bool) -> Rows:
@@ -48,16 +49,18 @@ def rows_of(input: Tensor | PackedSequence, features: int, batch_first: bool) ->
             f"{layout if input.dim() == 3 else '(time, features)'}. Leave empty sequences out"
         )
     if input.dim() == 2:
-        return Rows(
-            input.unsqueeze(1), None, 1, lambda y: y.squeeze(1), lambda s: s.unsqueeze(1), lambda s: s.squeeze(-2)
-        )
+        return Rows(input.unsqueeze(1), None, 1, _squeeze, lambda s: s.unsqueeze(1), _squeeze, lambda y: y.squeeze(0))
     if batch_first:
-        return Rows(input.transpose(0, 1), None, input.shape[0], lambda y: y.transpose(0, 1), _same, _same)
-    return Rows(input, None, input.shape[1], _same, _same, _same)
+        return Rows(input.transpose(0, 1), None, input.shape[0], lambda y: y.transpose(0, 1), _same, _same, _same)
+    return Rows(input, None, input.shape[1], _same, _same, _same, _same)
 
 
 def _same(tensor: Tensor) -> Tensor:
     return tensor
+
+
+def _squeeze(tensor: Tensor) -> Tensor:
+    return tensor.squeeze(1)
 
 
 def _packed(input: PackedSequence, features: int) -> Rows:
@@ -79,31 +82,15 @@ def _packed(input: PackedSequence, features: int) -> Rows:
         sizes,
         int(sizes[0]),
         lambda y: PackedSequence(y, sizes, order, back),
-        lambda s: s if order is None else s.index_select(-2, order),
-        lambda s: s if back is None else s.index_select(-2, back),
+        lambda s: s if order is None else s.index_select(1, order),
+        lambda s: s if back is None else s.index_select(1, back),
+        lambda y: y if back is None else y.index_select(0, back),
     )
 
 
 def check_dtype(data: Tensor, weight: Tensor) -> Tensor:
-    """The input in the dtype of the weights. Real input to complex weights, and any under autocast, is converted."""
-    if data.device != weight.device:
-        raise DTypeError(
-            f"input is on {data.device} and the layer on {weight.device}. Move one: input.to({str(weight.device)!r})"
-        )
-    if data.dtype == weight.dtype:
-        return data
-    fits = weight.is_complex() and data.dtype == weight.real.dtype
-    if fits or (data.is_floating_point() and torch.is_autocast_enabled(weight.device.type)):
-        return data.to(weight.dtype)
-    if weight.is_complex() and data.dtype in (torch.bfloat16, torch.float16):
-        raise DTypeError(
-            f"input is {data.dtype} and the layer {weight.dtype}: there are no complex numbers of 16 bits to compute "
-            f"with. Convert the input: input.to({weight.real.dtype})"
-        )
-    raise DTypeError(
-        f"input is {data.dtype} and the layer {weight.dtype}. "
-        f"Convert one: input.to({weight.dtype}) or layer.to({data.dtype})"
-    )
+    """The input in the dtype of the weights."""
+    return in_dtype(data, weight.dtype, weight.device)
 
 
 def check_finite(data: Tensor) -> None:
@@ -115,32 +102,6 @@ def check_finite(data: Tensor) -> None:
             f"input must be finite (check_finite=True): {int(wrong.sum())} of {data.numel()} values are NaN "
             f"or infinite, the first at {where}. Mend the data, or pass check_finite=False"
         )
-
-
-def check_state(state: State, expected: tuple[int, ...], kind: type | None, weight: Tensor) -> State:
-    """A state given by the caller: one tensor or the NamedTuple ``kind``, each of the expected shape."""
-    name = "one tensor" if kind is None else f"a {kind.__name__} of {len(kind._fields)} tensors"  # type: ignore[attr-defined]
-    if kind is not None and isinstance(state, tuple) and len(state) == len(kind._fields):  # type: ignore[attr-defined]
-        state = kind(*state)
-    elif kind is not None or not isinstance(state, Tensor):
-        raise DTypeError(
-            f"state (hx) must be {name}, got {type(state).__name__}. Leave it out to start from the initial state"
-        )
-
-    def check(tensor: Tensor) -> Tensor:
-        if not isinstance(tensor, Tensor):
-            raise DTypeError(f"state (hx) must be {name}, got {type(tensor).__name__} inside. Use torch.as_tensor")
-        if tuple(tensor.shape) != expected:
-            raise ShapeError(
-                f"state (hx) must be {name} of shape {expected} (num_layers * directions, batch, size of one state; no "
-                f"batch for an unbatched input), got {tuple(tensor.shape)}. layer.initial_state(batch) makes one"
-            )
-        try:
-            return check_dtype(tensor, weight)
-        except DTypeError as error:
-            raise DTypeError(str(error).replace("input", "state")) from None
-
-    return map_state(check, state)
 
 
 def check_dropout(dropout: float) -> float:

@@ -1,37 +1,23 @@
 """Layers whose recurrence is linear: the linear RNN, and the RNN that is activated only in depth."""
 
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from engram.errors import OptionError, check_choice
 from engram.kernels import linear_scan, linear_scan_last
+from engram.nn._laws import Constant, Law, Xavier
+from engram.nn._options import DepthOptions, LinearOptions
 from engram.nn._rnn import RNN, RNNCell
 
-INITS = ("uniform", "xavier")
+XAVIER: dict[str, Law] = {"weight_ih": Xavier(), "weight_hh": Xavier(), "bias": Constant(0.0)}
+INITS: dict[str, dict[str, Law]] = {"uniform": {}, "xavier": XAVIER}
 
 
 class LinearCell(RNNCell):
     """One layer of :class:`LinearRNN` or :class:`DepthRNN`."""
 
     equation = "h_t = W_hh h_{t-1} + W_ih x_t + b, y_t = act(h_t)"
-
-    def __init__(self, input_size: int, hidden_size: int, *, init: str = "uniform", **options: Any) -> None:
-        super().__init__(input_size, hidden_size, **options)
-        self.init = check_choice("init", init, INITS)
-        if init == "xavier":
-            self.reset_parameters()
-
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        if getattr(self, "init", "uniform") == "xavier":  # the base class draws before this one is set up
-            for name in ("weight_ih", "weight_hh"):
-                if name in self._parameters:  # a matrix under a map is drawn by the map
-                    nn.init.xavier_uniform_(self._parameters[name])  # type: ignore[arg-type]
-            if self.bias is not None:
-                self.bias.zero_()
 
     def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
         states, final = linear_scan(input, self.weight_ih, self.bias, self.weight_hh, state, sizes, reverse)
@@ -48,12 +34,12 @@ class DepthRNN(RNN):
         h_t = W_{hh} h_{t-1} + W_{ih} x_t + b, \quad y_t = \phi(h_t)
 
     The state handed on in time is the pre-activation, the raw input is not activated, and the last layer's output is
-    (spec/depth.md, Eq. 2): ``RNN(..., activation_in="depth")`` with a choice of start.
+    (Eq. 2 of the source): ``RNN(..., activation_in="depth")`` with a choice of start.
 
     Args:
         init: ``uniform``, all weights and biases in U(-1/sqrt(H), 1/sqrt(H)), the law the source states: a spectral
             radius of about 0.58; or ``xavier``, the one of its program, matrices Xavier uniform and biases zero: a
-            spectral radius of about 1 (spec/depth.md, section 1).
+            spectral radius of about 1.
         others: as :class:`RNN`.
     """
 
@@ -68,13 +54,17 @@ class DepthRNN(RNN):
         *,
         init: str = "uniform",
         activation_in: str = "depth",
-        **options: Any,
+        **options: Unpack[LinearOptions],
     ) -> None:
         if activation_in != "depth":
             raise OptionError(
                 f"{type(self).__name__} has a linear recurrence, got activation_in={activation_in!r}. Use engram.nn.RNN"
             )
-        super().__init__(input_size, hidden_size, num_layers, init=init, activation_in="depth", **options)
+        self.init = check_choice("init", init, INITS)
+        super().__init__(input_size, hidden_size, num_layers, activation_in="depth", **options)
+
+    def _laws(self) -> dict[str, Law]:
+        return INITS[self.init]
 
 
 class LinearRNN(DepthRNN):
@@ -90,17 +80,17 @@ class LinearRNN(DepthRNN):
     numbers), time is cut into blocks that run side by side; see :func:`engram.kernels.linear_scan`. The compiled loop
     was faster than blocks at every size measured, so where there is one it runs.
 
-    Source: spec/depth.md, section 1.
+    Source: On the Role of Depth in the Expressivity of RNNs, section 2.
     """
 
     source = "On the Role of Depth in the Expressivity of RNNs (linear RNN)"
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, *, activation: str = "identity", **options: Any
-    ) -> None:
-        if activation != "identity":
+    defaults: ClassVar[dict[str, Any]] = {"activation": "identity"}
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Unpack[DepthOptions]) -> None:
+        if options.setdefault("activation", "identity") != "identity":
             raise OptionError(
-                f"LinearRNN has no activation, got activation={activation!r}. Use DepthRNN for one between layers, "
-                "RNN for one in the recurrence"
+                f"LinearRNN has no activation, got activation={options['activation']!r}. Use DepthRNN for one between "
+                "layers, RNN for one in the recurrence"
             )
-        super().__init__(input_size, hidden_size, num_layers, activation=activation, **options)
+        super().__init__(input_size, hidden_size, num_layers, **options)

@@ -1,19 +1,24 @@
 """Multiplicative integration: state and input meet in a product and in a sum."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from engram.errors import check_choice
 from engram.kernels import PLAIN, activate, check_activation_dtype, multiplicative
 from engram.nn._cell import Cell
+from engram.nn._laws import Constant
+from engram.nn._options import MatrixOptions
 from engram.nn._recurrent import Recurrent
 
 
 class MIRNNCell(Cell):
-    """One layer of :class:`MIRNN`: beside W and b of every cell, alpha, beta_input and beta_state, each ``(H)``."""
+    """One layer of :class:`MIRNN`: beside W and b of every cell, alpha, beta_input and beta_state, each ``(H)``.
+
+    alpha = 1, beta_input = beta_state = 1/2 and b = 0 at the start (Wu et al. 2016).
+    """
 
     alpha: Tensor
     beta_input: Tensor
@@ -25,20 +30,13 @@ class MIRNNCell(Cell):
         check_activation_dtype(activation, options.get("dtype") or torch.get_default_dtype())
         super().__init__(input_size, hidden_size, **options)
         self.activation = activation
-        for name in ("alpha", "beta_input", "beta_state"):
-            setattr(self, name, nn.Parameter(torch.empty_like(self.weight_ih[:, 0])))
-        self.reset_parameters()
+        for name, value in (("alpha", 1.0), ("beta_input", 0.5), ("beta_state", 0.5)):
+            self.declare(name, hidden_size, law=Constant(value))
 
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        """As every cell, with alpha = 1, beta_input = beta_state = 1/2 and b = 0 (Wu et al. 2016)."""
-        super().reset_parameters()
-        if "beta_state" in self._parameters:
-            self.alpha.fill_(1.0)
-            self.beta_input.fill_(0.5)
-            self.beta_state.fill_(0.5)
-        if self.bias is not None:
-            self.bias.zero_()
+    def declare_bias(self, size: int) -> None:
+        """b = 0, as in the source."""
+        self.laws.setdefault("bias", Constant(0.0))
+        super().declare_bias(size)
 
     def _weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """The gate and what is added are affine maps of the input: their weights and biases."""
@@ -64,7 +62,7 @@ class MIRNN(Recurrent):
     .. math::
         h_t = \phi(\alpha \odot W h_{t-1} \odot U x_t + \beta_1 \odot U x_t + \beta_2 \odot W h_{t-1} + b)
 
-    Source: Wu et al. 2016; spec/arithmetic-circuits.md 1.1. ``alpha, beta_input, beta_state`` are parameters of the
+    Source: Wu et al. 2016. ``alpha, beta_input, beta_state`` are parameters of the
     cells.
 
     Args:
@@ -74,3 +72,14 @@ class MIRNN(Recurrent):
 
     cell = MIRNNCell
     source = "Wu et al. 2016 (MI-RNN)"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        activation: str = "tanh",
+        **options: Unpack[MatrixOptions],
+    ) -> None:
+        super().__init__(input_size, hidden_size, num_layers, activation=activation, **options)

@@ -11,7 +11,7 @@ from engram.nn._gated import GORU, HenaffRNN
 from engram.nn._linear import DepthRNN, LinearRNN
 from engram.nn._mirnn import MIRNN
 from engram.nn._rac import RAC
-from engram.nn._recurrent import Recurrent, cell_options
+from engram.nn._recurrent import Recurrent
 from engram.nn._rnn import RNN
 from engram.nn._s4_block import S4, S4D
 from engram.nn._second_order import CPBIRNN, CPRNN, BilinearRNN, SecondOrderRNN
@@ -84,7 +84,10 @@ def model_options(name: str) -> set[str]:
     (True, True)
     """
     kind: type = {**MODELS, **NETWORKS}[name]
+    if issubclass(kind, Recurrent):
+        names = {p.name for p in inspect.signature(kind).parameters.values() if p.default is not p.empty}
+        return names - {"num_layers", "laws"}
     makers: list[Any] = [cls.__init__ for cls in kind.__mro__ if issubclass(cls, nn.Module) and cls is not nn.Module]
     makers += [kind._make] if issubclass(kind, TensorNet) else []
     names = {p.name for make in makers for p in inspect.signature(make).parameters.values() if p.default is not p.empty}
-    return (names | (cell_options(kind.cell) if issubclass(kind, Recurrent) else set())) - {"num_layers"}
+    return names - {"num_layers"}

@@ -1,55 +1,57 @@
 """The recurrent arithmetic circuit, and the same with a scale that is kept apart."""
 
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from engram.errors import OptionError, check_choice, check_flag
-from engram.kernels import State, multiplicative
-from engram.maps import haar
+from engram.errors import OptionError, check_flag
+from engram.kernels import multiplicative
+from engram.maps import MapLike
 from engram.nn._cell import Cell
+from engram.nn._laws import Law, Normal, Orthogonal
+from engram.nn._options import CommonOptions
 from engram.nn._recurrent import Recurrent
 from engram.nn._unit import unit_rms
+from engram.state import Field, State
 
 
 class RACState(NamedTuple):
     """The state h ``(B, R)``, and W_H h: before the first step only the second exists."""
 
-    h: Tensor
-    product: Tensor
+    h: Any
+    product: Any
 
 
 class RACCell(Cell):
-    """One layer of :class:`RAC`. ``start`` ``(1, R)``, if it is trained, is a = W_H h_0."""
+    """One layer of :class:`RAC`. ``start_product`` ``(R)``, if it is trained, is a = W_H h_0.
+
+    W_hh starts orthogonal (unitary) and W_ih in N(0, 1/D): states whose entries are about 1 stay so.
+    """
 
     equation = "h_t = (W_hh h_{t-1}) * (W_ih x_t), W_hh h_0 = 1"
-    State: ClassVar[Any] = RACState
+    starts: ClassVar[dict[str, float]] = {"ones": 1.0, "trained": 1.0}
 
-    def __init__(self, input_size: int, hidden_size: int, *, initial_state: str = "ones", **options: Any) -> None:
-        check_choice("initial_state", initial_state, ("ones", "trained"))
-        super().__init__(input_size, hidden_size, **options)
-        if initial_state == "trained":
-            self.start = nn.Parameter(torch.ones_like(self.weight_ih[:, 0])[None])
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        initial_state: str = "ones",
+        laws: Mapping[str, Law] | None = None,
+        **options: Any,
+    ) -> None:
+        laws = {"weight_hh": Orthogonal(), "weight_ih": Normal(input_size**-0.5), **(laws or {})}
+        super().__init__(input_size, hidden_size, initial_state=initial_state, laws=laws, **options)
 
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        """W_hh orthogonal (unitary) and W_ih in N(0, 1/D): states whose entries are about 1 stay so; a = 1."""
-        super().reset_parameters()
-        if "weight_hh" in self._parameters:
-            self.weight_hh.copy_(haar(self.hidden_size, complex=self.weight_hh.is_complex()))
-        nn.init.normal_(self.weight_ih, std=self.input_size**-0.5)
-        if self.start is not None:
-            self.start.fill_(1.0)
+    def fields(self) -> Any:
+        return RACState(Field(self.hidden_size), self.start_field(self.hidden_size))
 
     def step(self, drive: Tensor, state: Any) -> Any:
         h = state.product * drive
         return RACState(h, h @ self.weight_hh.mT)
-
-    def initial_state(self, batch: int) -> RACState:
-        ones = torch.ones_like(self.weight_ih[:, 0])[None] if self.start is None else self.start
-        return RACState(torch.zeros_like(ones).expand(batch, -1), ones.expand(batch, -1))
 
     def run(self, input: Tensor, state: Any, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Any]:
         weight = self.weight_hh
@@ -69,11 +71,11 @@ class RACCell(Cell):
 
 
 class ScaledRACState(NamedTuple):
-    """The state over its scale, W_H times that, and the logarithm of the scale (in every column the same)."""
+    """The state over its scale, W_H times that, and the logarithm of the scale ``(B, 1)``."""
 
-    h: Tensor
-    product: Tensor
-    log_scale: Tensor
+    h: Any
+    product: Any
+    log_scale: Any
 
 
 class ScaledRACCell(RACCell):
@@ -82,7 +84,9 @@ class ScaledRACCell(RACCell):
     Input and output carry the logarithm of their scale as one number more, which the first layer's input lacks.
     """
 
-    State = ScaledRACState
+    def fields(self) -> Any:
+        h, product = super().fields()
+        return ScaledRACState(h, product, Field(1))
 
     def drive(self, input: Tensor) -> Tensor:
         """W x + b over its scale, and the logarithm of that: b has the scale 1, whatever that of x is."""
@@ -100,11 +104,7 @@ class ScaledRACCell(RACCell):
         return ScaledRACState(h, h @ self.weight_hh.mT, state.log_scale + drive[..., -1:] + size)
 
     def output(self, state: Any) -> Tensor:
-        return torch.cat([state.h, state.log_scale[..., :1]], -1)
-
-    def initial_state(self, batch: int) -> Any:
-        h, product = super().initial_state(batch)
-        return ScaledRACState(h, product, torch.zeros_like(h))
+        return torch.cat([state.h, state.log_scale], -1)
 
     def run(self, input: Tensor, state: Any, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Any]:
         return Cell.run(self, input, state, sizes, reverse)
@@ -121,7 +121,7 @@ class RAC(Recurrent):
     :math:`G^{k'dk} = W_{I,kd} W_{H,kk'}` (:meth:`core`).
 
     The state is :class:`RACState`: h, and W_H h. Before the first step it is a, which need not be W_H h for any h.
-    Source: Levine et al. 2017, Ziv 2019; spec/arithmetic-circuits.md 1.
+    Source: Levine et al. 2017, Ziv 2019.
 
     Args:
         input_size: M, the numbers that encode an input.
@@ -145,9 +145,11 @@ class RAC(Recurrent):
         hidden_size: int,
         num_layers: int = 1,
         *,
-        bias: bool = False,
+        initial_state: str = "ones",
         log_scale: bool = False,
-        **options: Any,
+        bias: bool = False,
+        map: MapLike = "free",
+        **options: Unpack[CommonOptions],
     ) -> None:
         if check_flag("log_scale", log_scale) and (options.get("bidirectional") or options.get("dropout")):
             raise OptionError(
@@ -157,7 +159,7 @@ class RAC(Recurrent):
         if log_scale:
             self.cell = ScaledRACCell  # type: ignore[misc] # of this layer alone
         self.log_scale = log_scale
-        super().__init__(input_size, hidden_size, num_layers, bias=bias, **options)
+        super().__init__(input_size, hidden_size, num_layers, bias, initial_state=initial_state, map=map, **options)
 
     def _layers(self, data: Tensor, starts: list[State], sizes: Tensor | None) -> tuple[list[Tensor], list[State]]:
         layers, finals = super()._layers(data, starts, sizes)

@@ -2,9 +2,7 @@
 
 import copy
 import inspect
-import re
-from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -12,31 +10,31 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.rnn import PackedSequence
 
-from engram.errors import check_size, unknown
-from engram.kernels import State, map_state, without_autocast
+from engram.errors import OptionError, check_size, unknown
+from engram.kernels import without_autocast
 from engram.maps import Map, transformed
-from engram.nn._cell import Cell
-from engram.nn._inputs import Rows, check_dropout, check_dtype, check_finite, check_state, rows_of
-from engram.nn._parametrized import bake, with_built_weights
+from engram.nn._bare_cell import BareCell
+from engram.nn._inputs import Rows, check_dropout, check_dtype, check_finite, rows_of
+from engram.nn._laws import Law
+from engram.nn._names import TorchNames
+from engram.nn._options import full_signature
+from engram.nn._parametrized import bake, copy_weights, with_built_weights
 from engram.nn._segments import run_in_segments
+from engram.state import State, checked, each, stack, unstack
 
-_TORCH_NAME = re.compile(r"(\w+)_l(\d+)(_reverse)?")
+AnyLayer = TypeVar("AnyLayer", bound="Recurrent")
 
-
-def _signature(kind: type) -> list[inspect.Parameter]:
-    return list(inspect.signature(kind.__init__).parameters.values())  # type: ignore[misc]
-
-
-def cell_options(cell: type[Cell]) -> set[str]:
-    """The names of all keyword arguments that a cell takes, its base classes' included."""
-    names: set[str] = set()
-    for kind in cell.__mro__:
-        if issubclass(kind, Cell) and "__init__" in vars(kind):
-            names |= {p.name for p in _signature(kind) if p.kind is p.KEYWORD_ONLY}
-    return names - {"bias", "device", "dtype"}
+PLAIN = (bool, int, float, str, tuple, torch.dtype, type(None))
+"""Of what kinds the arguments are that a layer remembers, to be made again; all can be saved."""
 
 
-class Recurrent(nn.Module):
+def _makers(kind: type, base: type) -> list[Any]:
+    """Every ``__init__`` from a class up to a base, each of which hands its options on to the next."""
+    kinds = [k for k in kind.__mro__ if issubclass(k, base)]
+    return [vars(k)["__init__"] for k in kinds if "__init__" in vars(k)]
+
+
+class Recurrent(TorchNames):
     """A stack of cells with the calling convention of ``torch.nn.LSTM``. Subclasses name their ``cell``.
 
     Args:
@@ -46,7 +44,7 @@ class Recurrent(nn.Module):
         bias: whether the cells have one.
         batch_first: input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``. States are not affected.
         dropout: the chance to drop a unit between layers, while training.
-        bidirectional: a second cell a layer reads backwards; outputs are concatenated.
+        bidirectional: a second cell per layer reads backwards; outputs are concatenated.
         output_all_layers: return the outputs of every layer, a tuple of L, in place of the last layer's.
         return_sequence: False returns only the last step of the last layer, ``(B, directions*H)``, where each
             direction gives the step it ended with.
@@ -69,22 +67,41 @@ class Recurrent(nn.Module):
     survive the 8 bits of bfloat16, a thousand times over.
     """
 
-    cell: ClassVar[type[Cell]]
+    cell: ClassVar[type[BareCell]]
     matrix: ClassVar[type[Map] | None] = None
     """The map of the recurrent matrix, if the layer stands for one."""
     source: ClassVar[str] = ""
-    cells: Any  # an nn.ModuleList: one cell a layer and direction, forward before backward
+    defaults: ClassVar[dict[str, Any]] = {}
+    """Of keyword arguments that a subclass hands on, where they are not those of its base class."""
+    laws: ClassVar[dict[str, Law]] = {}
+    """Of the initial weights, by name, where they are not the cell's own."""
+    proj_size: ClassVar[int] = 0
+    __signature__: ClassVar[inspect.Signature]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Show every keyword in ``help()``, also those that are handed on."""
+        super().__init_subclass__(**options)
+        if hasattr(cls, "cell"):
+            cls.__signature__ = full_signature([*_makers(cls, Recurrent), *_makers(cls.cell, BareCell)], cls.defaults)
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Remember what the layer is made with: :meth:`replace` makes it again."""
+        layer = super().__new__(cls)
+        known = cls.__signature__.parameters if hasattr(cls, "__signature__") else {}
+        values = {name: p.default for name, p in known.items()} | dict(zip(known, args, strict=False)) | options
+        layer.__dict__["made_with"] = {name: value for name, value in values.items() if isinstance(value, PLAIN)}
+        return layer
 
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
-        *,
         bias: bool = True,
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        *,
         output_all_layers: bool = False,
         return_sequence: bool = True,
         checkpoint_every: int | None = None,
@@ -97,33 +114,44 @@ class Recurrent(nn.Module):
         self.input_size = check_size("input_size", input_size)
         self.hidden_size = check_size("hidden_size", hidden_size)
         self.num_layers = check_size("num_layers", num_layers)
-        self.batch_first, self.bidirectional = batch_first, bidirectional
+        self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
         self.dropout = check_dropout(dropout)
         self.output_all_layers, self.return_sequence = output_all_layers, return_sequence
         self.checkpoint_every = None if checkpoint_every is None else check_size("checkpoint_every", checkpoint_every)
         self.check_finite = check_finite
-        known = cell_options(self.cell)
-        for name in options:
-            if name not in known:
-                common = {p.name for p in _signature(Recurrent) if p.kind is p.KEYWORD_ONLY}
-                raise unknown(f"option of {type(self).__name__}", name, known | common)
+        self._check_names(options)
+        options |= {"laws": {**self._laws(), **(options.get("laws") or {})}, "device": device, "dtype": dtype}
+        if "bias" in self._cell_signature().parameters:
+            options["bias"] = bias
+        elif not bias:
+            raise OptionError(f"{type(self).__name__} has no bias that could be left out, got bias={bias}")
         self.cells = nn.ModuleList()
         features = input_size
         for _ in range(num_layers):
             for _ in range(self.directions):
-                self.cells.append(self.cell(features, hidden_size, bias=bias, device=device, dtype=dtype, **options))
+                self.cells.append(self.cell(features, hidden_size, **options))
             features = self.cells[-1].output_size * self.directions
-        for cell in self.cells:
-            self._begin(cell)
+        self._tie()
 
-    def _begin(self, cell: Any) -> None:
-        """The start of a cell's weights, where it is not the cell's own; for subclasses."""
+    def _cell_signature(self) -> inspect.Signature:
+        return full_signature(_makers(self.cell, BareCell), {})
+
+    def _check_names(self, options: dict[str, Any]) -> None:
+        """Refuse what neither layer nor cell takes."""
+        known = self.__signature__.parameters
+        for name in options:
+            if name not in known:
+                named = [n for n, p in known.items() if p.kind is p.KEYWORD_ONLY]
+                raise unknown(f"option of {type(self).__name__}", name, named)
+
+    def _laws(self) -> dict[str, Law]:
+        """The laws of the initial weights; for subclasses with a choice of them."""
+        return self.laws
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew, as at the start."""
+        """Sample all weights anew, as at the start."""
         for cell in self.cells:
             cell.reset_parameters()
-            self._begin(cell)
 
     @property
     def directions(self) -> int:
@@ -138,17 +166,17 @@ class Recurrent(nn.Module):
         with without_autocast(data):
             layers, finals = self._layers(data, starts, rows.sizes)
 
-        state = map_state(lambda *s: rows.leave(torch.stack(s)), *finals)
+        state = each(rows.leave, stack(finals))
         if self.output_all_layers:
             return tuple(map(rows.restore, layers)), state
-        return rows.restore(layers[-1]) if self.return_sequence else rows.leave(layers[-1]), state
+        return rows.restore(layers[-1]) if self.return_sequence else rows.leave_last(layers[-1]), state
 
     def _layers(self, data: Tensor, starts: list[State], sizes: Tensor | None) -> tuple[list[Tensor], list[State]]:
         """The output of every layer (of the last one, only the last step if that is all that is asked for), and the
         last state of every cell."""
         layers: list[Tensor] = []
         finals: list[State] = []
-        cells = list(self.cells)
+        cells = self._run_cells()
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 data = data * F.dropout(torch.ones_like(data.real), self.dropout, self.training)  # a real mask
@@ -167,19 +195,22 @@ class Recurrent(nn.Module):
         """The state from which a batch of so many sequences starts; ``layer(x, hx=layer.initial_state(B))`` is
         ``layer(x)``.
 
-        ``(L*directions, B, H)``, or a NamedTuple of such; ``(L*directions, B, H + H*N)`` for S4 and S4D.
+        ``(L*directions, B, H)``, or a NamedTuple of such.
         """
         check_size("batch", batch, least=0)
-        return map_state(lambda *s: torch.stack(s), *(cell.initial_state(batch) for cell in self.cells))
+        return stack([cell.initial_state(batch) for cell in self.cells])
+
+    def carry(self, state: State) -> State:
+        """What of a state goes on into the next window of truncated training: see :meth:`BareCell.carry`."""
+        return stack([cell.carry(part) for cell, part in zip(self.cells, unstack(state), strict=True)])
 
     def _starts(self, rows: Rows, state: State, unbatched: bool) -> list[State]:
-        """One state a cell: cut out of the one given, or the cells' own."""
+        """One state per cell: cut out of the one given, or the cells' own."""
         if state is None:
             return [cell.initial_state(rows.batch) for cell in self.cells]
-        shape = (len(self.cells), *(() if unbatched else (rows.batch,)), self.cells[0].state_width)
-        state = check_state(state, shape, self.cell.State, self.cells[0].like)
-        state = map_state(rows.enter, state)
-        return [map_state(lambda s: s[k], state) for k in range(len(self.cells))]  # noqa: B023 - called at once
+        first = self.cells[0]
+        state = checked(state, first.fields(), len(self.cells), None if unbatched else rows.batch, first.like)
+        return unstack(each(rows.enter, state))
 
     def _run(
         self, cell: Any, data: Tensor, start: State, sizes: Tensor | None, reverse: bool, keep: bool
@@ -190,39 +221,10 @@ class Recurrent(nn.Module):
             return output, final
         return run_in_segments(cell, data, start, sizes, reverse, self.checkpoint_every, keep)
 
-    def named_cells(self) -> Iterator[tuple[str, Any]]:
-        """Every cell with the suffix that torch gives to its weights: ``_l0``, ``_l0_reverse``, ``_l1``, ..."""
-        for k, cell in enumerate(self.cells):
-            layer, back = divmod(k, self.directions)
-            yield f"_l{layer}" + ("_reverse" if back else ""), cell
-
-    def _weight(self, name: str) -> tuple[Any, str] | None:
-        """The cell and its attribute that torch calls ``weight_hh_l1_reverse``."""
-        match = _TORCH_NAME.fullmatch(name)
-        if match and "cells" in self._modules:
-            for suffix, cell in self.named_cells():
-                weights = {*cell._parameters, *getattr(cell, "parametrizations", ())}
-                if name == match[1] + suffix and match[1] in weights:
-                    return cell, match[1]
-        return None
-
-    def __getattr__(self, name: str) -> Any:
-        """``layer.weight_hh_l1_reverse`` reads the weight of a cell by the name it has in torch."""
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            found = self._weight(name)
-            if found is None:
-                raise
-            return getattr(*found)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """``layer.weight_hh_l0 = matrix`` sets the weight of that cell; under a map, moves it to that matrix."""
-        found = self._weight(name)
-        if found:
-            setattr(*found, value)
-        else:
-            super().__setattr__(name, value)
+    @property
+    def all_weights(self) -> list[list[Tensor]]:
+        """The weights of each cell, as in torch (with one bias in place of two)."""
+        return [[getattr(cell, name) for name in cell.laws if getattr(cell, name) is not None] for cell in self.cells]
 
     def flatten_parameters(self) -> None:
         """Nothing to do: weights are never copied into one block. Here because programs for torch.nn call it."""
@@ -237,7 +239,35 @@ class Recurrent(nn.Module):
         for module in plain.modules():
             if parametrize.is_parametrized(module):
                 bake(module)
+        plain._tie()
         return plain.eval().requires_grad_(False)
+
+    @torch.no_grad()
+    def replace(self, kind: "type[AnyLayer] | None" = None, /, **changes: Any) -> "AnyLayer":
+        """A copy of the layer with other arguments; weights that keep their name and shape keep their numbers.
+
+        ``layer.replace(batch_first=True)``, ``layer.replace(num_layers=1)``, ``layer.replace(map="cayley")``: a map
+        refuses a matrix that does not keep its promise. What does not fit is initialised anew. With a class the copy is
+        a layer of that class, made with the arguments of the base that both have: ``layer.replace(RNN)``.
+        """
+        made = cast("type[AnyLayer]", kind or type(self))
+        weight = self.cells[0].like
+        now = ("batch_first", "dropout", "output_all_layers", "return_sequence", "checkpoint_every", "check_finite")
+        options = self.made_with | {name: getattr(self, name) for name in now}
+        options |= {"device": weight.device, "dtype": weight.dtype}
+        options.pop("map", None)
+        if self.matrix is None or kind:  # else the class itself says which map
+            for entry in getattr(self.cells[0], "parametrizations", {}).values():
+                options["map"] = entry[0]
+        common: Any = next(base for base in type(self).__mro__ if issubclass(made, base))
+        known = inspect.signature(common).parameters
+        options = {name: value for name, value in options.items() if name in known}
+        other = made(**(options | changes))
+        theirs = dict(other.named_cells())
+        for suffix, cell in self.named_cells():
+            if suffix in theirs:
+                copy_weights(cell, theirs[suffix], cell.laws)
+        return other.train(self.training)
 
     def extra_repr(self) -> str:
         options = ("batch_first", "dropout", "bidirectional", "output_all_layers", "checkpoint_every", "check_finite")

@@ -1,6 +1,6 @@
 """The additive recurrence, under any map and with any activation."""
 
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +9,8 @@ from engram.errors import DTypeError, OptionError, check_choice
 from engram.kernels import ACTIVATIONS, activate, additive, additive_last, check_activation_dtype
 from engram.maps import MapLike
 from engram.nn._cell import Cell
+from engram.nn._laws import Uniform
+from engram.nn._options import OtherOptions
 from engram.nn._parametrized import assign
 from engram.nn._recurrent import Recurrent
 
@@ -19,7 +21,7 @@ OUTPUTS = ("complex", "concat", "real")
 class RNNCell(Cell):
     """One layer of :class:`RNN`; its parameters are those of :class:`Cell`, and ``mod_bias`` ``(H)`` for modReLU.
 
-    ``mod_bias`` starts in U(-0.01, 0.01) (spec/spectral.md 3.1); it is real also for complex weights.
+    ``mod_bias`` starts in U(-0.01, 0.01) ; it is real also for complex weights.
     """
 
     equation = "h_t = act(W_hh h_{t-1} + W_ih x_t + b)"
@@ -34,7 +36,6 @@ class RNNCell(Cell):
         activation_in: str = "recurrence",
         output: str | None = None,
         dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
         **options: Any,
     ) -> None:
         check_choice("activation", activation, ACTIVATIONS)
@@ -42,22 +43,13 @@ class RNNCell(Cell):
         kind = dtype or torch.get_default_dtype()
         if output is not None and check_choice("output", output, OUTPUTS) != "real" and not kind.is_complex:
             raise OptionError(f"output={output!r} needs complex weights, and this layer has {kind}: use output='real'")
-        check_activation_dtype(activation, dtype or torch.get_default_dtype())
-        super().__init__(input_size, hidden_size, dtype=dtype, device=device, **options)
+        check_activation_dtype(activation, kind)
+        super().__init__(input_size, hidden_size, dtype=dtype, **options)
         self.activation, self.activation_in, self.output_as = activation, activation_in, output
-        bias = torch.empty_like(self.weight_ih[:, 0].real) if activation == "modrelu" else None
-        self.register_parameter("mod_bias", None if bias is None else nn.Parameter(bias))
-        self._reset_mod_bias()
-
-    @torch.no_grad()
-    def _reset_mod_bias(self) -> None:
-        if self.mod_bias is not None:
-            self.mod_bias.uniform_(-0.01, 0.01)
-
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        if "mod_bias" in self._parameters:  # not yet when the base class draws the others
-            self._reset_mod_bias()
+        if activation == "modrelu":
+            self.declare("mod_bias", hidden_size, law=Uniform(0.01), dtype=kind.to_real())
+        else:
+            self.register_parameter("mod_bias", None)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """``.to(torch.complex128)`` makes every parameter complex; modReLU's bias stays real."""
@@ -157,19 +149,27 @@ class RNN(Recurrent):
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
+        nonlinearity: str | None = None,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
         *,
         activation: str = "tanh",
-        nonlinearity: str | None = None,
         activation_in: str = "recurrence",
         map: MapLike = "free",
         initial_state: str = "zero",
         output: str | None = None,
-        **options: Any,
+        **options: Unpack[OtherOptions],
     ) -> None:
         super().__init__(
             input_size,
             hidden_size,
             num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
             activation=nonlinearity or activation,
             activation_in=activation_in,
             map=map,
@@ -178,57 +178,49 @@ class RNN(Recurrent):
             **options,
         )
 
+    @property
+    def nonlinearity(self) -> str:
+        """torch's name of the activation."""
+        return str(self.cells[0].activation)
+
     @classmethod
-    @torch.no_grad()
     def from_torch(cls, rnn: nn.RNN) -> Self:
         """The same network as a ``torch.nn.RNN``, weights included (its two biases are added)."""
         if type(rnn) is not nn.RNN:
             raise DTypeError(f"RNN.from_torch takes a torch.nn.RNN, got {type(rnn).__name__}")
-        layer = cls(
-            rnn.input_size,
-            rnn.hidden_size,
-            rnn.num_layers,
-            activation=rnn.nonlinearity,
-            bias=rnn.bias,
-            batch_first=rnn.batch_first,
-            dropout=rnn.dropout,
-            bidirectional=rnn.bidirectional,
-            device=rnn.weight_ih_l0.device,
-            dtype=rnn.weight_ih_l0.dtype,
-        )
-        for name, cell in layer.named_cells():
-            cell.weight_ih.copy_(getattr(rnn, f"weight_ih{name}"))
-            assign(cell, "weight_hh", getattr(rnn, f"weight_hh{name}").detach())
-            if cell.bias is not None:
-                cell.bias.copy_(getattr(rnn, f"bias_ih{name}") + getattr(rnn, f"bias_hh{name}"))
+        weight: Any = rnn.weight_ih_l0
+        layer = cls(**_torch_arguments(rnn), activation=rnn.nonlinearity, device=weight.device, dtype=weight.dtype)
+        if isinstance(layer.cells[0].weight_hh, nn.Parameter):
+            layer.load_state_dict(rnn.state_dict())
+            return layer.train(rnn.training)
+        plain = RNN.from_torch(rnn)
+        for (_, cell), (_, theirs) in zip(layer.named_cells(), plain.named_cells(), strict=True):
+            for name in ("weight_ih", "weight_hh", *(["bias"] if rnn.bias else [])):
+                assign(cell, name, getattr(theirs, name).detach())
         return layer.train(rnn.training)
 
     @torch.no_grad()
     def to_torch(self) -> nn.RNN:
         """The same network as a ``torch.nn.RNN``: the matrix of a map is baked in, the second bias is zero."""
         cell = self.cells[0]
-        if cell.activation not in ("tanh", "relu") or cell.activation_in != "recurrence" or cell.start is not None:
+        if cell.activation not in ("tanh", "relu") or cell.activation_in != "recurrence" or cell.has_trained_start:
             raise OptionError(
                 "torch.nn.RNN knows activation 'tanh' and 'relu', in the recurrence, from a zero initial state; "
                 f"this layer has activation={cell.activation!r}, activation_in={cell.activation_in!r}, "
-                f"initial_state={'zero' if cell.start is None else 'trained'!r}. Use layer.fold() to bake in the matrix"
+                f"initial_state={cell.start_from!r}. Use layer.fold() to bake in the matrix"
             )
-        rnn = nn.RNN(
-            self.input_size,
-            self.hidden_size,
-            self.num_layers,
-            nonlinearity=cell.activation,
-            bias=cell.bias is not None,
-            batch_first=self.batch_first,
-            dropout=self.dropout,
-            bidirectional=self.bidirectional,
-            device=cell.weight_ih.device,
-            dtype=cell.weight_ih.dtype,
-        )
-        for name, cell in self.named_cells():
-            getattr(rnn, f"weight_ih{name}").copy_(cell.weight_ih)
-            getattr(rnn, f"weight_hh{name}").copy_(cell.weight_hh)
+        like = {"device": cell.weight_ih.device, "dtype": cell.weight_ih.dtype}
+        rnn = nn.RNN(**_torch_arguments(self), nonlinearity=self.nonlinearity, **like)
+        weights = self.fold().state_dict()
+        for suffix, cell in self.named_cells():
             if cell.bias is not None:
-                getattr(rnn, f"bias_ih{name}").copy_(cell.bias)
-                getattr(rnn, f"bias_hh{name}").zero_()
+                bias = weights.pop(f"bias{suffix}")
+                weights |= {f"bias_ih{suffix}": bias, f"bias_hh{suffix}": torch.zeros_like(bias)}
+        rnn.load_state_dict(weights)
         return rnn.train(self.training)
+
+
+def _torch_arguments(rnn: Any) -> dict[str, Any]:
+    """What our layer and torch's are both made with."""
+    names = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional")
+    return {name: getattr(rnn, name) for name in names}

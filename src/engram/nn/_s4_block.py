@@ -1,29 +1,40 @@
 """The block around a state space system, and the layers made of such blocks: S4 and S4D."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import DTypeError, OptionError, check_choice, check_size
-from engram.kernels import State, chosen, convolve, scan
-from engram.nn._cell import Cell
+from engram.errors import DTypeError, OptionError, check_choice
+from engram.kernels import chosen, convolve, scan
+from engram.nn._bare_cell import BareCell
 from engram.nn._inputs import Rows, check_dropout
+from engram.nn._laws import Law
+from engram.nn._options import BlockOptions
 from engram.nn._recurrent import Recurrent
 from engram.nn._rows import TimeLine
 from engram.nn._s4 import LowRankSpace
 from engram.nn._s4d import DiagonalSpace
 from engram.nn._state_space import System, complex_of, wide
+from engram.state import Field, State
 
 MODES = ("convolution", "recurrence")
 NORMS: dict[str, Any] = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": None}
 
 
-class S4DCell(Cell):
+class S4State(NamedTuple):
+    """The last output ``(B, H)``, and the states of the systems ``(B, H, N/2, 2)``: real and imaginary part of N/2
+    complex numbers, of each conjugate pair one."""
+
+    output: Any
+    memory: Any
+
+
+class S4DCell(BareCell):
     """One block: norm, H systems, GELU, a linear map to 2H with GLU, and a residual connection around them all.
 
-    The state ``(B, H + H*N)`` is the last output and, of each system, real and imaginary part of N/2 states.
     Parts: encoder (a linear map from D to H, where they differ), norm, space (the weights of the systems), mix.
     """
 
@@ -52,17 +63,14 @@ class S4DCell(Cell):
         block_dropout: float = 0.0,
         two_sided: bool = False,
         mode: str = "convolution",
+        laws: Mapping[str, Law] | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
-        **other: Any,
     ) -> None:
-        nn.Module.__init__(self)  # not Cell's, which makes one recurrent matrix
-        for name, value in other.items():  # what only cells with such a matrix take: map, initial_state
-            raise OptionError(f"{name}={value!r} is for cells with a recurrent matrix; an S4 block has none")
         if (dtype or torch.get_default_dtype()).is_complex:
             raise DTypeError(f"an S4 block has real weights, got dtype={dtype}. Its complex states are kept as pairs")
-        self.input_size = check_size("input_size", input_size)
-        self.hidden_size = check_size("hidden_size", hidden_size)
+        self.state_size = state_size
+        super().__init__(input_size, hidden_size, laws=laws, device=device, dtype=dtype)
         self.prenorm, self.two_sided = prenorm, two_sided
         self.mode, self.norm_type = check_choice("mode", mode, MODES), check_choice("norm", norm, NORMS)
         self.block_dropout = check_dropout(block_dropout)
@@ -82,7 +90,6 @@ class S4DCell(Cell):
             **kind,
         )
         self.mix = nn.Linear(hidden_size, 2 * hidden_size, bias, **kind)
-        self.register_parameter("start", None)
 
     @property
     def like(self) -> Tensor:
@@ -95,28 +102,20 @@ class S4DCell(Cell):
             if part is not None and not isinstance(part, nn.Identity):
                 part.reset_parameters()
 
-    @property
-    def state_width(self) -> int:
-        """The number of features of a state."""
-        return self.hidden_size * (1 + 2 * self.space.pairs)
-
-    def initial_state(self, batch: int) -> Tensor:
-        return self.like.new_zeros(batch, self.state_width)
-
-    def output(self, state: Tensor) -> Tensor:
-        return state[..., : self.hidden_size]
+    def fields(self) -> S4State:
+        return S4State(Field(self.hidden_size), Field(self.hidden_size, self.state_size // 2, 2))
 
     def drive(self, input: Tensor) -> Tensor:
         return self.encoder(input)
 
-    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+    def step(self, drive: Tensor, state: S4State) -> S4State:
         if self.two_sided:
             raise OptionError("two_sided layers read ahead and cannot step: use mode='convolution', on whole sequences")
         system, input = self.space.discretize(), self._normed(drive, before=True)
-        memory = system.step(wide(input), self._memory(state))
-        return self._state(self._finish(drive, system.read(memory).to(input.dtype) + self.space.skip * input), memory)
+        memory = system.step(wide(input), complex_of(state.memory))
+        return _state(self._finish(drive, system.read(memory).to(input.dtype) + self.space.skip * input), memory)
 
-    def run(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
+    def run(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, S4State]:
         """All steps, by convolution; step by step with mode "recurrence" or under ``kernels.use("reference")``.
 
         Only the systems look back in time: norm, GELU and GLU see all steps at once in both modes.
@@ -124,19 +123,19 @@ class S4DCell(Cell):
         system, drive = self.space.discretize(), self.drive(input)
         line, normed = TimeLine(drive, sizes, reverse), self._normed(drive, before=True)
         if not self.two_sided and (self.mode == "recurrence" or chosen() == "reference" or line.steps == 1):
-            before = self._memory(self.initial_state(line.batch) if state is None else state)
+            before = complex_of((self.initial_state(line.batch) if state is None else state).memory)
             said, memory = scan(system.step, wide(normed), before, sizes, reverse, system.read)
         else:
             said, memory = self._convolved(system, wide(normed), line, state)
         output = self._finish(drive, said.to(normed.dtype) + self.space.skip * normed)
-        return output, self._state(line.last(output), memory)
+        return output, _state(line.last(output), memory)
 
     def _convolved(self, system: System, normed: Tensor, line: TimeLine, state: State) -> tuple[Tensor, Tensor]:
         """What the systems say at all steps, and their last states."""
         said = convolve(line.begin_first(normed), *system.kernel(line.steps))
         memory = system.collect(line.end_first(normed))
         if state is not None:
-            before = self._memory(state)
+            before = complex_of(state.memory)
             said = said + system.response(before, line.steps)
             memory = memory + system.later(before, line.lengths, line.steps)
         return line.back(said), memory
@@ -155,18 +154,13 @@ class S4DCell(Cell):
     def _drop(self, rows: Tensor) -> Tensor:
         return F.dropout(rows, self.block_dropout, self.training) if self.block_dropout else rows
 
-    def _memory(self, state: Tensor) -> Tensor:
-        """``(B, H + H*N)`` real to ``(B, H, N/2)`` complex."""
-        return complex_of(state[:, self.hidden_size :].unflatten(1, (self.hidden_size, -1, 2)))
-
-    def _state(self, output: Tensor, memory: Tensor) -> Tensor:
-        pairs = torch.stack(
-            [memory.real, memory.imag], -1
-        )  # the gradient of view_as_real needs an even place in memory
-        return torch.cat([output, pairs.flatten(1).to(output.dtype)], 1)
-
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, norm={self.norm_type!r}, prenorm={self.prenorm}, mode={self.mode!r}"
+
+
+def _state(output: Tensor, memory: Tensor) -> S4State:
+    """(The gradient of view_as_real needs an even place in memory, so the parts are stacked.)"""
+    return S4State(output, torch.stack([memory.real, memory.imag], -1).to(output.dtype))
 
 
 class S4Cell(S4DCell):
@@ -213,23 +207,62 @@ class S4D(Recurrent):
         mode: ``convolution`` or ``recurrence``, step by step; they give the same.
         others: as :class:`Recurrent`; ``bias`` is that of the linear maps.
 
-    Inputs, outputs: as :class:`Recurrent`, but for the state: ``(L*directions, B, H + H*N)``, the last output and, of
-    each system, real and imaginary part of N/2 complex states.
+    Inputs, outputs: as :class:`Recurrent`. The state is an :class:`S4State`: the last output ``(L*directions, B, H)``,
+    and ``memory`` ``(L*directions, B, H, N/2, 2)``, of each system real and imaginary part of N/2 complex states.
 
     Cost: O(T B H (log T + N + H)) time, O(T B H) memory.
 
-    Source: Gu et al. 2022; spec/depth.md, section 2.
+    Source: Gu et al. 2022.
 
     Example::
 
         >>> layer = S4D(10, 20, 2, state_size=8)
         >>> output, state = layer(torch.randn(5, 3, 10))
-        >>> output.shape, state.shape
-        (torch.Size([5, 3, 20]), torch.Size([2, 3, 180]))
+        >>> output.shape, state.memory.shape
+        (torch.Size([5, 3, 20]), torch.Size([2, 3, 20, 4, 2]))
     """
 
     cell = S4DCell
     source = "Gu et al. 2022 (S4D)"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        state_size: int = 64,
+        n_ssm: int | None = None,
+        init: str = "legs",
+        discretization: str | None = None,
+        dt_min: float = 0.001,
+        dt_max: float = 0.1,
+        dt_transform: str = "exp",
+        norm: str = "layer",
+        prenorm: bool = True,
+        block_dropout: float = 0.0,
+        two_sided: bool = False,
+        mode: str = "convolution",
+        **options: Unpack[BlockOptions],
+    ) -> None:
+        super().__init__(
+            input_size,
+            hidden_size,
+            num_layers,
+            state_size=state_size,
+            n_ssm=n_ssm,
+            init=init,
+            discretization=discretization,
+            dt_min=dt_min,
+            dt_max=dt_max,
+            dt_transform=dt_transform,
+            norm=norm,
+            prenorm=prenorm,
+            block_dropout=block_dropout,
+            two_sided=two_sided,
+            mode=mode,
+            **options,
+        )
 
     def _starts(self, rows: Rows, state: State, unbatched: bool) -> list[State]:
         if self.cells[0].two_sided and (state is not None or self.checkpoint_every is not None):
@@ -252,13 +285,13 @@ class S4(S4D):
     starts as HiPPO-LegS, and is discretised by the bilinear rule. The kernel comes from its generating function at the
     roots of unity, a Cauchy sum in a form without the pole at -1. (``init`` is ``legs`` and ``discretization``
     ``bilinear``, both unless said otherwise and always.) Parameters of a block, the encoder left out:
-    cHN + 3NS + 2H + (2H^2 + 2H) + 2H, c = 2 if ``two_sided``, else 1 (spec/depth.md, section 2).
+    cHN + 3NS + 2H + (2H^2 + 2H) + 2H, c = 2 if ``two_sided``, else 1.
 
     Args, inputs, outputs: as :class:`S4D`.
 
     Cost: O(T B H (log T + N + H) + T H N + H N^3 log T) time.
 
-    Source: Gu et al. 2022; spec/depth.md, section 2.
+    Source: Gu et al. 2022.
     """
 
     cell = S4Cell

@@ -7,10 +7,14 @@ from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList
 
 from engram.maps import Map
+from engram.nn import _laws
 from engram.nn._as_lstm import AsLSTM
-from engram.nn._cell import Cell, empty_cell
+from engram.nn._bare_cell import BareCell, empty_cell
+from engram.nn._gated import OpenReset
 from engram.nn._models import MODELS, NETWORKS
+from engram.nn._rac import RACState
 from engram.nn._recurrent import Recurrent
+from engram.nn._s4_block import S4State
 from engram.nn._state_space import StateSpace
 from engram.nn._tensor_net import TensorNet
 
@@ -38,9 +42,9 @@ def safe_globals() -> list[Any]:
     runs code out of a file, imports a module or touches a file when it is made or filled; what a hostile file can do is
     what it can do with ``torch.nn.Linear``: ask for more memory than there is. Classes of your own are yours to add.
     """
-    kinds = [kind for base in (Cell, Map, Recurrent, StateSpace, TensorNet) for kind in _family(base)]
-    states = {kind.State for kind in kinds if issubclass(kind, Cell) and kind.State is not None}
-    known = {*kinds, *states, *MODELS.values(), *NETWORKS.values(), AsLSTM, *TORCH}
+    kinds = [kind for base in (BareCell, Map, Recurrent, StateSpace, TensorNet) for kind in _family(base)]
+    laws = [kind for kind in vars(_laws).values() if isinstance(kind, type) and kind.__module__ == _laws.__name__]
+    known = {*kinds, *laws, OpenReset, *MODELS.values(), *NETWORKS.values(), AsLSTM, RACState, S4State, *TORCH}
     return [*sorted(known, key=lambda kind: (kind.__module__, kind.__qualname__)), empty_cell]
 
 

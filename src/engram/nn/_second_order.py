@@ -1,30 +1,35 @@
 """Second-order recurrences: every pair of a unit of the state and a number of the input may have its weight."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from engram.errors import OptionError, check_choice, check_size
 from engram.kernels import PLAIN, activate, bilinear, check_activation_dtype, factored
-from engram.nn._cell import Cell
+from engram.maps import MapLike, make_map
+from engram.nn._bare_cell import BareCell
+from engram.nn._laws import Law, Normal, Uniform
+from engram.nn._options import CommonOptions, MatrixOptions, ProductOptions
 from engram.nn._recurrent import Recurrent
 
-Empty = Callable[..., nn.Parameter]
 
+class BilinearCell(BareCell):
+    """One layer of :class:`BilinearRNN`; ``tensor`` is A ``(H, D, H)``: old state, input, new state.
 
-class BilinearCell(Cell):
-    """One layer of :class:`BilinearRNN`; ``tensor`` is A ``(H, D, H)``: old state, input, new state."""
+    From zero a product alone never leaves zero, so it starts at ones, and its weights are normal, of a variance that
+    keeps the size of a state when inputs are about 1.
+    """
 
     equation = "h_t = act(A x_1 h_{t-1} x_2 x_t)"
     count = "N^2 D"
     step_cost = "O(N^2 D)"
-    uniform: ClassVar[tuple[str, ...]] = ("tensor",)
+    starts: ClassVar[dict[str, float]] = {"ones": 1.0, "trained": 1.0, "zero": 0.0}
     linear = False
-    """Whether there is a linear part beside the product, and zero may be the initial state."""
+    """Whether there is a linear part beside the product."""
     tensor: Tensor
+    weight_hh: Tensor
 
     def __init__(
         self,
@@ -34,59 +39,36 @@ class BilinearCell(Cell):
         activation: str = "identity",
         residual: bool = False,
         initial_state: str = "ones",
+        bias: bool = False,
+        map: MapLike = "free",
         dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
         check_choice("activation", activation, PLAIN)
         check_activation_dtype(activation, dtype or torch.get_default_dtype())
-        check_choice("initial_state", initial_state, ("ones", "trained", "zero"))
         if residual and input_size != hidden_size:
             raise OptionError(
                 f"residual adds the input to the state, so both need one size, got {input_size} and {hidden_size}"
             )
-        if not self.linear and (options.get("bias") or options.get("map", "free") != "free"):
+        if not self.linear and (bias or map != "free"):
             raise OptionError(f"the step of {type(self).__name__} is a product alone, without a bias or a matrix")
-        self.begins = 0.0 if initial_state == "zero" else 1.0
-        super().__init__(
-            input_size,
-            hidden_size,
-            initial_state="trained" if initial_state == "trained" else "zero",
-            dtype=dtype,
-            **options,
-        )
+        super().__init__(input_size, hidden_size, initial_state=initial_state, dtype=dtype, **options)
         self.activation, self.residual = activation, residual
+        self.declare_linear(bias, map)
+        self.declare_tensor()
 
-    def _make_weights(self, empty: Empty, bias: bool) -> None:
+    def declare_linear(self, bias: bool, map: MapLike) -> None:
+        """The weights of the linear part: here none."""
         self.register_parameter("bias", None)
-        self._make_tensor(empty)
 
-    def _make_tensor(self, empty: Empty) -> None:
-        self.tensor = empty(self.hidden_size, self.input_size, self.hidden_size)
+    def declare_tensor(self) -> None:
+        """The weights of the product."""
+        d, h = self.input_size, self.hidden_size
+        self.declare("tensor", h, d, h, law=self.law_of_factor(h * d))
 
-    @property
-    def like(self) -> Tensor:
-        weight: Tensor = getattr(self, self.uniform[-1])
-        return weight
-
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        """With a linear part all in U(-1/sqrt(H), 1/sqrt(H)) (spec/depth.md section 1). A product alone would vanish
-        with it: its weights are normal, of a variance that keeps the size of a state when inputs are about 1. A trained
-        initial state starts at ones."""
-        super().reset_parameters()
-        if not self.linear:
-            for name, deviation in self._deviations().items():
-                nn.init.normal_(getattr(self, name), std=deviation)
-        if self.start is not None:
-            self.start.fill_(1.0)
-
-    def _deviations(self) -> dict[str, float]:
-        return {"tensor": (self.hidden_size * self.input_size) ** -0.5}
-
-    def initial_state(self, batch: int) -> Tensor:
-        """Ones unless told otherwise: from zero, a product alone never leaves zero."""
-        row = self.like.new_full((self.hidden_size,), self.begins) if self.start is None else self.start[0]
-        return row.expand(batch, -1)
+    def law_of_factor(self, terms: int) -> Law:
+        """Of a weight whose products are added up so many at a time."""
+        return Uniform() if self.linear else Normal(terms**-0.5)
 
     def product(self, state: Tensor, input: Tensor) -> Tensor:
         """A x_1 h x_2 x, ``(B, H)``."""
@@ -128,7 +110,8 @@ class BilinearRNN(Recurrent):
         (\mathcal A \times_1 h \times_2 x)_k = \sum_{ij} \mathcal A_{ijk} h_i x_j
 
     Linear in the state unless an activation is given: the output is then a polynomial of the inputs, of degree
-    C(T+L-1, L) at depth L, and with one-hot inputs the network is a weighted automaton. Source: spec/depth.md 1.
+    C(T+L-1, L) at depth L, and with one-hot inputs the network is a weighted automaton.
+    Source: On the Role of Depth in the Expressivity of RNNs.
 
     Args:
         activation: ``identity``, ``tanh``, ``relu`` or ``sigmoid``.
@@ -141,19 +124,33 @@ class BilinearRNN(Recurrent):
     source = "On the role of depth in RNNs (BIRNN)"
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, *, bias: bool = False, **options: Any
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        activation: str = "identity",
+        residual: bool = False,
+        initial_state: str = "ones",
+        bias: bool = False,
+        **options: Unpack[CommonOptions],
     ) -> None:
-        super().__init__(input_size, hidden_size, num_layers, bias=bias, **options)
+        own: dict[str, Any] = {"activation": activation, "residual": residual, "initial_state": initial_state}
+        super().__init__(input_size, hidden_size, num_layers, bias, **own, **options)
 
 
 class SecondOrderCell(BilinearCell):
-    """One layer of :class:`SecondOrderRNN`: the tensor of a :class:`BilinearCell`, and W_ih, W_hh, b of an RNN."""
+    """One layer of :class:`SecondOrderRNN`: the tensor of a :class:`BilinearCell`, and W_ih, W_hh, b of an RNN.
+
+    All weights start in U(-1/sqrt(H), 1/sqrt(H)).
+    """
 
     equation = "h_t = act(A x_1 h_{t-1} x_2 x_t + W_hh h_{t-1} + W_ih x_t + b)"
     count = "N^2 D + N^2"
     step_cost = "O(N^2 D)"
-    uniform: ClassVar[tuple[str, ...]] = ("weight_ih", "weight_hh", "bias", "tensor")
     linear = True
+    weight_ih: Tensor
+    bias: Tensor | None
 
     def __init__(
         self,
@@ -162,13 +159,20 @@ class SecondOrderCell(BilinearCell):
         *,
         activation: str = "tanh",
         initial_state: str = "zero",
+        bias: bool = True,
         **options: Any,
     ) -> None:
-        super().__init__(input_size, hidden_size, activation=activation, initial_state=initial_state, **options)
+        options |= {"activation": activation, "initial_state": initial_state, "bias": bias}
+        super().__init__(input_size, hidden_size, **options)
 
-    def _make_weights(self, empty: Empty, bias: bool) -> None:
-        Cell._make_weights(self, empty, bias)
-        self._make_tensor(empty)
+    def declare_linear(self, bias: bool, map: MapLike) -> None:
+        """W_ih, W_hh under the map, b."""
+        self.declare("weight_ih", self.hidden_size, self.input_size)
+        self.declare("weight_hh", self.hidden_size, self.hidden_size, map=make_map(map, self.hidden_size))
+        if bias:
+            self.declare("bias", self.hidden_size)
+        else:
+            self.register_parameter("bias", None)
 
     def added(self) -> tuple[Tensor, Tensor | None]:
         return self.weight_ih + self._eye() if self.residual else self.weight_ih, self.bias
@@ -193,7 +197,7 @@ class SecondOrderRNN(Recurrent):
         h_t = \phi(\mathcal A \times_1 h_{t-1} \times_2 x_t + V h_{t-1} + U x_t + b), \qquad
         (\mathcal A \times_1 h \times_2 x)_k = \sum_{ij} \mathcal A_{ijk} h_i x_j
 
-    Source: Giles et al. 1992; spec/depth.md section 1, Def. 2. Cost: O(T B H^2 D).
+    Source: Giles et al. 1992. Cost: O(T B H^2 D).
 
     Args:
         activation: ``tanh``, ``identity``, ``relu`` or ``sigmoid``.
@@ -205,6 +209,19 @@ class SecondOrderRNN(Recurrent):
     cell = SecondOrderCell
     source = "Giles et al. 1992 (2RNN)"
 
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        activation: str = "tanh",
+        residual: bool = False,
+        **options: Unpack[MatrixOptions],
+    ) -> None:
+        own: dict[str, Any] = {"activation": activation, "residual": residual}
+        super().__init__(input_size, hidden_size, num_layers, **own, **options)
+
 
 class CPBilinearCell(BilinearCell):
     """One layer of :class:`CPBIRNN`: the tensor is a sum of R products, [[A, B, C]], and is never built.
@@ -215,7 +232,6 @@ class CPBilinearCell(BilinearCell):
     equation = "h_t = act(C ((A^T h_{t-1}) (B^T x_t)))"
     count = "(2N + D) R"
     step_cost = "O(N R)"
-    uniform: ClassVar[tuple[str, ...]] = ("factor_h", "factor_x", "factor_out")
 
     factor_h: Tensor
     factor_x: Tensor
@@ -225,12 +241,10 @@ class CPBilinearCell(BilinearCell):
         self.rank = hidden_size if rank is None else check_size("rank", rank)
         super().__init__(input_size, hidden_size, **options)
 
-    def _make_tensor(self, empty: Empty) -> None:
-        self.factor_h, self.factor_out = empty(self.hidden_size, self.rank), empty(self.hidden_size, self.rank)
-        self.factor_x = empty(self.input_size, self.rank)
-
-    def _deviations(self) -> dict[str, float]:
-        return {"factor_h": self.hidden_size**-0.5, "factor_x": self.input_size**-0.5, "factor_out": self.rank**-0.5}
+    def declare_tensor(self) -> None:
+        d, h, r = self.input_size, self.hidden_size, self.rank
+        for name, rows, terms in (("factor_h", h, h), ("factor_x", d, d), ("factor_out", h, r)):
+            self.declare(name, rows, r, law=self.law_of_factor(terms))
 
     def full_tensor(self) -> Tensor:
         """sum_r a_r o b_r o c_r, for small sizes."""
@@ -252,7 +266,6 @@ class CPCell(CPBilinearCell, SecondOrderCell):
     equation = "h_t = act(C ((A^T h_{t-1}) (B^T x_t)) + W_hh h_{t-1} + W_ih x_t + b)"
     count = "(2N + D) R + N^2"
     step_cost = "O(N^2 + N R)"
-    uniform = ("weight_ih", "weight_hh", "bias", "factor_h", "factor_x", "factor_out")
 
 
 class CPRNN(Recurrent):
@@ -260,7 +273,7 @@ class CPRNN(Recurrent):
 
     .. math:: h_t = \phi(C\,((A^\top h_{t-1}) \odot (B^\top x_t)) + V h_{t-1} + U x_t + b)
 
-    Source: Lizaire et al. 2024; spec/depth.md section 1, Def. 4 and Eq. 5. Cost: O(T B (H^2 + (2H + D) R)).
+    Source: Lizaire et al. 2024, Def. 4 and Eq. 5. Cost: O(T B (H^2 + (2H + D) R)).
 
     Args:
         rank: R; H unless given.
@@ -270,9 +283,35 @@ class CPRNN(Recurrent):
     cell = CPCell
     source = "Lizaire et al. 2024 (CPRNN)"
 
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        rank: int | None = None,
+        activation: str = "tanh",
+        residual: bool = False,
+        **options: Unpack[MatrixOptions],
+    ) -> None:
+        own: dict[str, Any] = {"rank": rank, "activation": activation, "residual": residual}
+        super().__init__(input_size, hidden_size, num_layers, **own, **options)
+
 
 class CPBIRNN(BilinearRNN):
-    """A :class:`BilinearRNN` whose tensor is a sum of R products; ``rank`` is H unless given (spec/depth.md 1)."""
+    """A :class:`BilinearRNN` whose tensor is a sum of R products; ``rank`` is H unless given."""
 
     cell = CPBilinearCell
     source = "On the role of depth in RNNs (CPBIRNN)"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        rank: int | None = None,
+        **options: Unpack[ProductOptions],
+    ) -> None:
+        own: dict[str, Any] = {"rank": rank}
+        super().__init__(input_size, hidden_size, num_layers, **own, **options)

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from engram.kernels import State, first_rows, replace_rows
-from engram.nn._cell import Cell
+from engram.nn._bare_cell import BareCell
+from engram.state import State, first_rows, replace_rows
 
 
 def run_in_segments(
-    cell: Cell, data: Tensor, state: State, sizes: Tensor | None, reverse: bool, every: int, keep: bool
+    cell: BareCell, data: Tensor, state: State, sizes: Tensor | None, reverse: bool, every: int, keep: bool
 ) -> tuple[Tensor | None, State]:
     """:meth:`Cell.run` in segments of ``every`` steps. Without ``keep`` there are no outputs, only the last state."""
     outputs: list[Tensor] = []
@@ -29,7 +29,7 @@ def run_in_segments(
             outputs.append(output)
         else:
             new = cell.last(piece, entering, alive, reverse)
-        state = replace_rows(new, state)
+        state = replace_rows(new, state, cell.fields())
     if not keep:
         return None, state
     return torch.cat(outputs[::-1] if reverse else outputs), state

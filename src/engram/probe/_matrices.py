@@ -1,24 +1,30 @@
 """The recurrent matrices of a module, wherever they are in it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
 
 from engram.maps import mapped_weights
+from engram.nn import Recurrent
+
+Found = tuple[str, Tensor, Any, tuple[Tensor, ...]]
 
 
-def recurrent_matrices(module: nn.Module) -> list[tuple[str, Tensor, Any, tuple[Tensor, ...]]]:
-    """Name, matrix, map and free parameters of every square weight_hh."""
-    found = []
-    for path, part in module.named_modules():
-        mapped = parametrize.is_parametrized(part, "weight_hh")
-        maps = dict(zip(part.parametrizations, mapped_weights(part), strict=False)) if mapped else {}
-        names = [name for name, _ in part.named_parameters(recurse=False) if name.startswith("weight_hh")]
-        names += ["weight_hh"] * mapped
-        for name in names:
-            weight = getattr(part, name)
-            if isinstance(weight, Tensor) and weight.dim() == 2 and weight.shape[0] == weight.shape[1]:
-                map, free = maps.get(name, (None, ()))
-                found.append((f"{path}.{name}".lstrip("."), weight.detach().cpu(), map, free))
-    return found
+def recurrent_matrices(module: nn.Module) -> list[Found]:
+    """Name, matrix, map and free parameters of every square weight_hh, by torch's names."""
+    return [found for path, part in module.named_modules() for found in _of(part, f"{path}." if path else "")]
+
+
+def _of(part: nn.Module, path: str) -> Iterator[Found]:
+    if isinstance(part, Recurrent):
+        weights = [(f"weight_hh{suffix}", cell) for suffix, cell in part.named_cells() if hasattr(cell, "weight_hh")]
+    else:
+        own = [name for name, _ in part.named_parameters(recurse=False) if name.startswith("weight_hh_l")]
+        weights = [(name, part) for name in own]
+    for name, owner in weights:
+        weight = getattr(part, name)
+        if isinstance(weight, Tensor) and weight.dim() == 2 and weight.shape[0] == weight.shape[1]:
+            maps = dict(zip(getattr(owner, "parametrizations", ()), mapped_weights(owner), strict=False))
+            map, free = maps.get("weight_hh", (None, ()))
+            yield path + name, weight.detach().cpu(), map, free

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from engram.errors import EngramError, OptionError
 from engram.probe._caller import Caller
-from engram.probe._flat import Flat
 from engram.probe._matrices import recurrent_matrices
 from engram.probe._untouched import untouched
+from engram.state import Vectors
 
 SHORT = 5  # steps of the first calls
 
@@ -84,15 +84,15 @@ class Subject(Caller):
     @property
     def can_step(self) -> bool:
         """Whether a state can be handed in and comes out."""
-        return self._flat is not None
+        return self._vectors is not None
 
     def advance(self, state: Tensor | None, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """From a state ``(B, N)``, or the model's own start, over inputs ``(T, B, D)``: outputs and the next state."""
-        if self._flat is None:
+        if self._vectors is None:
             raise OptionError(f"the state of this model cannot be handed in: {self.no_state}")
         with self:
-            outputs, after = self._call(inputs, None if state is None else self._flat.restore(state))
-            return outputs, self._flat.flatten(after)
+            outputs, after = self._call(inputs, None if state is None else self._vectors.restore(state))
+            return outputs, self._vectors.flatten(after)
 
     def step(self, state: Tensor | None, input: Tensor) -> Tensor:
         """One step: state ``(B, N)`` and input ``(B, D)`` to the next state."""
@@ -166,7 +166,7 @@ class Subject(Caller):
     @torch.no_grad()
     def _learn_state(self) -> None:
         """Whether the second thing returned is a state: handed in again, it must carry on where it stopped."""
-        self._flat: Flat | None = None
+        self._vectors: Vectors | None = None
         self.no_state = "it returns none"
         generator = torch.Generator().manual_seed(1)
         if self.fixed_length is not None:
@@ -176,9 +176,12 @@ class Subject(Caller):
         whole, state = self._call(inputs)
         if state is None:
             return
-        found = Flat.between(self._call(inputs[:, :2])[1], state)
+        found = Vectors.between(self._call(inputs[:, :2])[1], state)
         if found is None:
-            self.no_state = "what it returns beside its output is not a state of tensors with the batch in them"
+            self.no_state = "what it returns beside its output is not a state of real numbers with the batch in it"
+            return
+        if found != Vectors.between(self._call(inputs[:SHORT, :2])[1], self._call(inputs[:SHORT])[1]):
+            self.no_state = "its state grows with the sequence: it is not one vector"
             return
         try:
             half = found.restore(found.flatten(self._call(inputs[:SHORT])[1]))
@@ -190,11 +193,11 @@ class Subject(Caller):
         if float((rest - whole[-len(rest) :]).abs().max()) > 1e-3 * scale:
             self.no_state = "handed its own state it does not carry on (it reads both ways, perhaps)"
             return
-        self._flat = found
+        self._vectors = found
 
     @property
     def state_size(self) -> int:
-        return 0 if self._flat is None else self._flat.size
+        return 0 if self._vectors is None else self._vectors.size
 
     @torch.no_grad()
     def _notice_randomness(self) -> None:

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engram.errors import EngramError, OptionError, unknown
-from engram.kernels import State
 from engram.nn import NETWORKS, Recurrent, TensorNet, make_model, model_options
+from engram.state import State
 from engram.tasks import Task
 from engram.train._memory import WithinMemory, check_batches
 from engram.train._settings import Settings

@@ -1,0 +1,240 @@
+"""What every recurrence has: sizes, parameters with their laws, a state of declared fields, a step, and the loop."""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+from torch.utils.checkpoint import checkpoint
+
+from engram.errors import DataError, check_choice, check_size
+from engram.kernels import scan
+from engram.maps import Free, Map, mapped_weights, without_autocast
+from engram.nn._laws import Constant, Law, Uniform
+from engram.nn._parametrized import plain_class, restore_class, with_built_weights
+from engram.state import Field, Fields, State, carried, each, named_fields, parts
+
+
+class BareCell(nn.Module, ABC):
+    """The base of every recurrence, without any weight: of those that are not made of one recurrent matrix.
+
+    A cell of your own declares what it needs, and writes :meth:`drive` and :meth:`step`::
+
+        class DecayCell(engram.nn.BareCell):
+            equation = "h_t = a h_{t-1} + x_t, a = sigmoid(decay), one number a unit"
+
+            def __init__(self, input_size, hidden_size, **options):
+                super().__init__(input_size, hidden_size, **options)
+                self.declare("decay", hidden_size, law=Constant(2.0))
+
+            def drive(self, input):
+                return input
+
+            def step(self, drive, state):
+                return torch.sigmoid(self.decay) * state + drive
+
+    Args:
+        input_size: D.
+        hidden_size: H.
+        initial_state: ``zero``, or ``trained``: a parameter. Other names are in ``starts``.
+        laws: of initial weights, by the name of the parameter; they override the cell's own.
+
+    Class attributes:
+        equation: the recurrence, for people.
+        starts: the values that ``initial_state`` stands for.
+    """
+
+    equation: ClassVar[str] = ""
+    count: ClassVar[str] = ""
+    """The recurrent parameters of N units with D inputs, for people; those of the map unless given."""
+    step_cost: ClassVar[str] = "O(N^2)"
+    starts: ClassVar[dict[str, float]] = {"zero": 0.0, "trained": 0.0}
+
+    _like: Tensor  # without numbers, and in no file: the dtype and device of what is declared
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        initial_state: str = "zero",
+        laws: Mapping[str, Law] | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.input_size = check_size("input_size", input_size)
+        self.hidden_size = check_size("hidden_size", hidden_size)
+        self.start_from = check_choice("initial_state", initial_state, self.starts)
+        self.laws: dict[str, Law] = dict(laws or {})
+        self.register_buffer("_like", torch.empty(0, device=device, dtype=dtype), persistent=False)
+        for name, field in named_fields(self.fields()):
+            if field.trained:
+                self.declare(_start(name), *field.shape, law=Constant(field.initial))
+            else:
+                self.register_parameter(_start(name), None)
+
+    def declare(
+        self,
+        name: str,
+        *shape: int,
+        law: Law | None = None,
+        map: Map | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """A parameter of this shape, initialised by its law (default: that of torch.nn.RNN) or by its map."""
+        self.laws.setdefault(name, law or Uniform())
+        if map is not None and type(map) is not Free:
+            map.install(self, name, device=self._like.device, dtype=self._like.dtype)
+            return
+        self.register_parameter(name, nn.Parameter(self._like.new_empty(shape, dtype=dtype)))
+        self._initialise(name)
+
+    @torch.no_grad()
+    def _initialise(self, name: str) -> None:
+        self.laws[name](self._parameters[name], self)  # type: ignore[arg-type]
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Sample all weights anew, as at the start."""
+        for name in self.laws:
+            if self._parameters.get(name) is not None:
+                self._initialise(name)
+        if parametrize.is_parametrized(self):
+            for name, (map, free) in zip(self.parametrizations, mapped_weights(self), strict=True):  # type: ignore[arg-type]
+                setattr(self, name, map.sample(device=free[0].device, dtype=getattr(self, name).dtype))
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor that has the dtype and the device of the cell."""
+        return next(self.parameters(), self._like)
+
+    # The state.
+
+    def fields(self) -> Fields:
+        """What the state is made of: one :class:`engram.state.Field`, or a NamedTuple of them.
+
+        Asked for by ``__init__`` of this class: what it reads besides the sizes is set before that is called.
+        """
+        return self.start_field(self.hidden_size)
+
+    def start_field(self, *shape: int) -> Field:
+        """A field that starts as ``initial_state`` says."""
+        return Field(*shape, initial=self.starts[self.start_from], trained=self.start_from == "trained")
+
+    def initial_state(self, batch: int) -> State:
+        """The state before the first step."""
+        fields, like = self.fields(), self.like
+        names = iter([_start(name) for name, _ in named_fields(fields)])
+
+        def before(field: Field) -> Tensor:
+            name = next(names)
+            return getattr(self, name).expand(batch, *field.shape) if field.trained else field.before(batch, like)
+
+        return each(before, fields)
+
+    @property
+    def has_trained_start(self) -> bool:
+        """Whether some field starts from a parameter."""
+        return any(field.trained for field in parts(self.fields()))
+
+    def carry(self, state: State) -> State:
+        """What goes on into the next window of truncated training: all without history, growing memories emptied."""
+        return carried(state, self.fields())
+
+    # The recurrence.
+
+    @abstractmethod
+    def drive(self, input: Tensor) -> Any:
+        """What the input gives to each step, for all steps at once: ``(..., D)`` to ``(..., G)``, or a tuple of such.
+
+        Random numbers of a step (units that are dropped, say) are sampled here, before the loop, with torch's
+        generator, which a run seeds from its own seed and the number of the step.
+        """
+
+    @abstractmethod
+    def step(self, drive: Any, state: State) -> State:
+        """One step: drive ``(B, G)`` and state ``(B, *shape)`` to the next state."""
+
+    def output(self, state: State) -> Tensor:
+        """What the layer above sees of a state: the state, or its first field."""
+        first: Tensor = parts(state)[0]
+        return first
+
+    @property
+    def output_size(self) -> int:
+        """The number of features of :meth:`output`."""
+        return self.hidden_size
+
+    def run(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, State]:
+        """All steps: outputs ``(T, B, H)`` (or packed rows, with ``sizes``) and the last state.
+
+        The plain loop; a cell with a fast kernel overrides this. A matrix under a map is built once, not once a step.
+        """
+        cell = with_built_weights(self)
+        return scan(cell.step, cell.drive(input), state, sizes, reverse, cell.output, cell.fields())
+
+    def last(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> State:
+        """The last state of :meth:`run` alone, of which nothing is kept: the backward pass runs the steps again."""
+        return checkpoint(lambda *a: self.run(*a)[1], input, state, sizes, reverse, use_reentrant=False)
+
+    def penalty(self) -> Tensor:
+        """What the maps of this cell add to a training loss; zero for those without a soft constraint."""
+        total = self.like.new_zeros(()).real
+        with without_autocast(total):
+            for map, free in mapped_weights(self):
+                total = total + map.penalty(*free)
+        return total
+
+    # What torch does with modules.
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """``.double()`` and ``.to(torch.float64)`` set the precision of a complex cell, which stays complex.
+
+        Of 16 bits there are no complex numbers to compute with: ``.half()`` and ``.bfloat16()`` leave it at complex64.
+        """
+        weight = self.like
+        if not weight.is_complex():
+            return super()._apply(fn, recurse)
+        asked = fn(weight.real[:0].contiguous()).dtype
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, of imaginary parts that are discarded
+            stays = fn(weight[:0].clone()).is_complex()
+        if stays and asked == weight.real.dtype:
+            return super()._apply(fn, recurse)
+        kind = torch.promote_types(asked, torch.complex64)
+
+        def keep(tensor: Tensor) -> Tensor:
+            if not tensor.is_complex():
+                moved = fn(tensor)
+                return moved if moved.dtype == tensor.dtype else tensor.to(moved.device, kind.to_real())
+            return tensor.to(fn(tensor.real[..., :0].contiguous()).device, kind)
+
+        return super()._apply(keep, recurse)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not parametrize.is_parametrized(self):
+            return super().__reduce_ex__(protocol)
+        return empty_cell, (plain_class(self),), dict(self.__dict__)
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        restore_class(self)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}"
+
+
+def _start(field: str) -> str:
+    """The parameter that a trained field starts from."""
+    return f"start_{field}" if field else "start"
+
+
+def empty_cell(kind: type[BareCell]) -> BareCell:
+    """What a file calls to make a cell with parametrized weights, before it is filled. It makes nothing but cells."""
+    if not (isinstance(kind, type) and issubclass(kind, BareCell)):
+        raise DataError(f"a cell in a file must be of a subclass of engram.nn.BareCell, got {kind!r}")
+    return kind.__new__(kind)

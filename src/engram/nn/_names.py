@@ -1,0 +1,162 @@
+"""torch's names of weights: ``layer.weight_hh_l1_reverse`` is the ``weight_hh`` of a cell.
+
+A plain weight is a parameter of the layer under torch's name and of its cell under its own: one parameter with two
+names, of which ``named_parameters()`` and ``state_dict()`` say torch's. So programs for torch.nn that look for
+``weight_hh``, prune, normalise or drop weights work. A matrix under a map is made of other numbers, which belong to its
+cell; read by torch's name it is built, and assigned it is moved there (copied), or refused.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Self
+
+from torch import nn
+from torch.nn.utils import parametrize
+
+from engram.errors import OptionError
+
+_NAME = re.compile(r"(\w+)(_l\d+(?:_reverse)?)")
+
+
+class TorchNames(nn.Module):
+    """A module with ``cells``, whose weights have the names of torch.nn.RNN's."""
+
+    cells: Any  # an nn.ModuleList: one cell per layer and direction, forward before backward
+    bidirectional: bool
+
+    def named_cells(self) -> Iterator[tuple[str, Any]]:
+        """Every cell with the suffix that torch gives to its weights: ``_l0``, ``_l0_reverse``, ``_l1``, ..."""
+        directions = 2 if self.bidirectional else 1
+        for k, cell in enumerate(self.cells):
+            layer, back = divmod(k, directions)
+            yield f"_l{layer}" + ("_reverse" if back else ""), cell
+
+    def _tie(self) -> None:
+        """The plain weights of the cells are parameters of the layer too."""
+        for suffix, cell in self.named_cells():
+            for name, weight in cell._parameters.items():
+                if weight is not None:
+                    self._parameters[name + suffix] = weight
+
+    def _weight(self, name: str) -> tuple[Any, str] | None:
+        """The cell and its weight that torch calls ``weight_hh_l1_reverse``."""
+        match = _NAME.fullmatch(name)
+        if match and "cells" in self._modules:
+            for suffix, cell in self.named_cells():
+                if suffix == match[2] and (match[1] in cell.laws or match[1] in cell._parameters):
+                    return cell, match[1]
+        return None
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            found = self._weight(name)
+            if found is None:
+                raise
+            return getattr(*found)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """A parameter ties, as in torch; a matrix under a map is moved to the value; a plain tensor takes the place of
+        a parameter that somebody has taken away (pruning and the like set it anew at each call)."""
+        found = self._weight(name)
+        if found is None:
+            super().__setattr__(name, value)
+            return
+        cell, own = found
+        if parametrize.is_parametrized(cell, own):
+            setattr(cell, own, value.detach() if isinstance(value, nn.Parameter) else value)
+            return
+        if isinstance(value, nn.Parameter):
+            self._forget(cell, own)
+            cell.register_parameter(own, value)
+            self._parameters[name] = value
+            self.__dict__.pop(name, None)
+        else:
+            super().__setattr__(name, value)  # which refuses what is no parameter where there is one
+            self._forget(cell, own)
+            cell.__dict__[own] = value
+
+    def _forget(self, cell: Any, own: str) -> None:
+        cell._parameters.pop(own, None)
+        cell.__dict__.pop(own, None)
+
+    def __delattr__(self, name: str) -> None:
+        found = self._weight(name)
+        super().__delattr__(name)
+        if found is not None:
+            self._forget(*found)
+
+    def register_parameter(self, name: str, param: Any) -> None:
+        """As torch's; of a matrix under a map there is nothing to prune or to normalise, and this is what says so."""
+        for suffix, cell in self.named_cells() if "cells" in self._modules else ():
+            for own in getattr(cell, "parametrizations", ()):
+                if name.startswith(f"{own}{suffix}_"):
+                    raise OptionError(
+                        f"{own}{suffix} is a matrix under {cell.parametrizations[own][0]!r}: it is not a parameter "
+                        "that can be pruned, dropped or normalised. layer.fold() gives a plain copy of the layer"
+                    )
+        super().register_parameter(name, param)
+
+    def _run_cells(self) -> list[Any]:
+        """The cells; where torch's parametrizations stand on the layer, views of them that have those weights."""
+        cells = list(self.cells)
+        lists: Any = self._modules.get("parametrizations") or ()  # getattr would search all weights in vain
+        for name in lists:
+            found = self._weight(name)
+            if found is not None:
+                k = next(k for k, cell in enumerate(self.cells) if cell is found[0])
+                view = cells[k].__class__.__new__(cells[k].__class__)
+                view.__dict__ |= {**cells[k].__dict__, found[1]: getattr(self, name)}
+                cells[k] = view
+        return cells
+
+    # Moving and saving: each weight once.
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        tied = {name: self._parameters.pop(name) for name in [*self._parameters] if self._tied(name)}
+        super()._apply(fn, recurse)
+        for name in tied:
+            cell, own = self._weight(name)  # type: ignore[misc]
+            self._parameters[name] = cell._parameters[own]
+        return self
+
+    def _tied(self, name: str) -> bool:
+        found = self._weight(name)
+        return found is not None and found[0]._parameters.get(found[1]) is self._parameters[name]
+
+    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+        found = super().state_dict(*args, destination=destination, prefix=prefix, keep_vars=keep_vars)
+        for k, cell in enumerate(self.cells):
+            for name in cell._parameters:
+                found.pop(f"{prefix}cells.{k}.{name}", None)
+        return found
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: Any,
+        unexpected_keys: Any,
+        error_msgs: Any,
+    ) -> None:
+        """Also what torch.nn.RNN has saved: its two biases do the same, and become one."""
+        for suffix, cell in self.named_cells():
+            biases = [f"{prefix}bias_{kind}{suffix}" for kind in ("ih", "hh")]
+            if all(name in state_dict for name in biases):
+                state_dict[f"{prefix}bias{suffix}"] = sum(state_dict.pop(name) for name in biases)
+            for name in getattr(cell, "parametrizations", ()):
+                if state_dict.pop(f"{prefix}{name}{suffix}", None) is not None:
+                    error_msgs.append(
+                        f"{name}{suffix} is a matrix under {cell.parametrizations[name][0]!r}, which is saved by its "
+                        f"own numbers. Assign a matrix: layer.{name}{suffix} = ..., or load into a layer of map='free'"
+                    )
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        for k, (suffix, cell) in enumerate(self.named_cells()):  # what the cells will look for is loaded already
+            for name in cell._parameters:
+                if name + suffix in self._parameters:
+                    state_dict[f"{prefix}cells.{k}.{name}"] = self._parameters[name + suffix]

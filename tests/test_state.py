@@ -1,0 +1,137 @@
+"""What is done to a state whatever it is made of."""
+
+import math
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from engram.errors import DTypeError, ShapeError
+from engram.state import (
+    Field,
+    Vectors,
+    carried,
+    checked,
+    detached,
+    each,
+    first_rows,
+    in_dtype,
+    named_fields,
+    parts,
+    replace_rows,
+    stack,
+    unstack,
+)
+
+
+class Two(NamedTuple):
+    h: Any
+    past: Any
+
+
+FIELDS = Two(Field(3), Field(2, grows=True, initial=-math.inf))
+
+
+def state(batch: int, steps: int) -> Two:
+    return Two(torch.randn(batch, 3), torch.randn(batch, steps, 2))
+
+
+def test_a_field_before_the_first_step() -> None:
+    like = torch.zeros(1, dtype=torch.float64)
+    assert Field(4, 5, initial=2.0).before(3, like).tolist() == [[[2.0] * 5] * 4] * 3
+    assert Field(dtype=torch.bool, initial=True).before(2, like).tolist() == [True, True]
+    assert Field(5, grows=True).before(2, like).shape == (2, 0, 5)
+    assert Field(5, dtype=torch.int32, initial=-1).before(1, like).dtype == torch.int32
+    assert Field(5).before(1, like).dtype == torch.float64
+    assert Field(3) == Field(3)
+    assert Field(3) != Field(3, initial=1.0)
+
+
+def test_each_keeps_the_form() -> None:
+    a = torch.ones(2)
+    assert torch.equal(each(lambda s: s + 1, a), a + 1)
+    assert type(each(lambda s: s + 1, (a, a))) is tuple
+    assert type(each(lambda s: s + 1, Two(a, a))) is Two
+    assert [name for name, _ in named_fields(FIELDS)] == ["h", "past"]
+    assert [name for name, _ in named_fields(Field(3))] == [""]
+    assert parts(None) == []
+    assert parts(a)[0] is a
+
+
+def test_rows_that_have_ended_are_filled_up() -> None:
+    old, new = state(3, 4), state(2, 5)
+    joined = replace_rows(new, old, FIELDS)
+    assert torch.equal(first_rows(joined, 2).past, new.past)
+    assert torch.equal(joined.h[2], old.h[2])
+    assert torch.equal(joined.past[2, :4], old.past[2])
+    assert joined.past[2, 4].tolist() == [-math.inf] * 2
+    plain = replace_rows(torch.ones(1, 3), torch.zeros(2, 3))
+    assert plain.tolist() == [[1.0] * 3, [0.0] * 3]
+
+
+def test_stacked_and_taken_apart() -> None:
+    cells = [state(2, 4), state(2, 4)]
+    whole = stack(cells)
+    assert whole.past.shape == (2, 2, 4, 2)
+    for mine, theirs in zip(unstack(whole), cells, strict=True):
+        assert torch.equal(mine.past, theirs.past)
+
+
+def test_what_goes_on() -> None:
+    begin = Two(torch.ones(2, 3, requires_grad=True) * 2, torch.ones(2, 4, 2, requires_grad=True) * 2)
+    assert not any(part.requires_grad for part in detached(begin))
+    on = carried(begin, FIELDS)
+    assert on.past.shape == (2, 0, 2)
+    assert torch.equal(on.h, begin.h)
+
+
+LIKE = torch.zeros(1)
+H, PAST = torch.zeros(1, 2, 3), torch.zeros(1, 2, 4, 2)
+WRONG: list[tuple[Any, Any, type[Exception], str]] = [
+    (H, FIELDS, DTypeError, r"must be a Two of 2 tensors, got Tensor"),
+    ((H,), FIELDS, DTypeError, r"must be a Two of 2 tensors, got tuple"),
+    ((H, None), FIELDS, DTypeError, r"the field past of the state \(hx\) must be a tensor, got NoneType"),
+    ((H, PAST[0]), FIELDS, ShapeError, r"the field past .* must have the shape \(1, 2, 2, 2\).*got \(2, 4, 2\)"),
+    ((H, PAST.double()), FIELDS, DTypeError, r"the field past .* is torch.float64 and the layer torch.float32"),
+    ((H[:, :1], PAST), FIELDS, ShapeError, r"the field h .* must have the shape \(1, 2, 3\)"),
+    (H, Field(4), ShapeError, r"state \(hx\) must have the shape \(1, 2, 4\)"),
+    ([H], Field(3), DTypeError, r"must be one tensor, got list"),
+    (H.int(), Field(3), DTypeError, r"state \(hx\) is torch.int32 and the layer torch.float32"),
+    (H, Field(3, dtype=torch.bool), DTypeError, r"is torch.float32 and the layer torch.bool"),
+]
+
+
+@pytest.mark.parametrize(("given", "fields", "kind", "message"), WRONG)
+def test_a_state_that_does_not_fit(given: Any, fields: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message) as refused:
+        checked(given, fields, 1, 2, LIKE)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_state_that_fits() -> None:
+    for steps in (0, 4):
+        found = checked((H, torch.zeros(1, 2, steps, 2)), FIELDS, 1, 2, LIKE)
+        assert type(found) is Two
+    assert checked(torch.zeros(1, 3), Field(3), 1, None, LIKE).shape == (1, 3)
+    assert checked(H, Field(3), 1, 2, LIKE.to(torch.complex64)).dtype == torch.complex64
+    with torch.autocast("cpu"):
+        assert in_dtype(H.bfloat16(), torch.float32, H.device).dtype == torch.float32
+
+
+def test_one_vector_for_each_row() -> None:
+    """Where the batch is, is seen in two calls; complex numbers are two real ones; integers have no place."""
+
+    def states(batch: int) -> Any:
+        return torch.randn(1, batch, 3), {"c": torch.randn(2, batch, 2, dtype=torch.complex64)}
+
+    vectors = Vectors.between(states(2), states(3))
+    assert vectors is not None
+    assert vectors.size == 3 + 2 * 2 * 2
+    given = states(5)
+    flat = vectors.flatten(given)
+    assert flat.shape == (5, 11)
+    again = vectors.restore(flat)
+    assert torch.equal(again[0], given[0])
+    assert torch.equal(again[1]["c"], given[1]["c"])
+    assert Vectors.between(torch.zeros(2, 3, dtype=torch.int64), torch.zeros(3, 3, dtype=torch.int64)) is None
+    assert Vectors.between(torch.zeros(2), torch.zeros(2)) is None
