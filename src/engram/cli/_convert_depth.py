@@ -38,17 +38,17 @@ class Depth(ABC):
 
     def run(self) -> None:
         run, network = load_run(self.folder, self.output, best=not self.last)
-        old: Any = network.layer
+        old: Any = network.core
         with plain(stderr=True).status("converting ..."):
             try:
                 layer = self.changed(old)
                 settings = settings_of(run.settings, layer)
             except EngramError as error:
                 raise OptionError(f"{self.folder}, a run of {run.settings.model}: {error}") from None
-            features = network.head.in_features
+            features: Any = network.head.in_features
             width = layer.hidden_size * layer.directions
             made = write_run(self.output, settings, network, layer, torch.arange(width - features, width))
-            found = compared(run.settings, network, load_network(self.output))  # type: ignore[arg-type]
+            found = compared(run.settings, network, load_network(self.output, allow=made.allow))
         report = {
             "run": str(self.output),
             "from": str(self.folder),

@@ -80,7 +80,7 @@ class Onnx:
 
 def _layer(folder: Path, *, best: bool) -> nn.Module:
     RunDirectory(folder)
-    return load_network(folder, best=best).layer
+    return load_network(folder, best=best).core
 
 
 @torch.no_grad()

@@ -15,8 +15,9 @@ from engram.cli._console import plain
 from engram.cli._converted import load_run, settings_of, write_run
 from engram.convert import to_orthogonal
 from engram.errors import OptionError
+from engram.models import Embedding, Network
 from engram.nn import RNN
-from engram.train import Network, Settings
+from engram.train import Settings
 
 COMPARED = 64  # sequences of the test that both networks run on
 
@@ -49,7 +50,7 @@ class Unitary:
     def run(self) -> None:
         output = self.output or self.folder.parent / f"{self.folder.resolve().name}-orthogonal"
         run, network = load_run(self.folder, output, best=not self.last)
-        layer = network.layer
+        layer = network.core
         if not isinstance(layer, RNN):
             raise OptionError(f"only a ReLU RNN has an orthogonal twin; {self.folder} has model {run.settings.model}")
         with plain(stderr=True).status("converting ..."), torch.no_grad():
@@ -73,7 +74,7 @@ def _inputs(settings: Settings, network: Network) -> tuple[Tensor, float]:
     first = tests[0][0].inputs[:, :COMPARED]
     if network.vocabulary:
         one_hot = torch.eye(network.vocabulary)
-        table = one_hot if network.embedding is None else network.embedding.weight
+        table = network.encoder.weight if isinstance(network.encoder, Embedding) else one_hot
         return F.embedding(first, table).to(network.dtype), _largest(table)
     everything = (batches[k].inputs for batches in tests for k in range(batches.per_epoch))
     return first.to(network.dtype), max(map(_largest, everything))

@@ -9,7 +9,6 @@ from torch.nn.utils.parametrize import ParametrizationList
 from engram.maps import Map
 from engram.nn._as_lstm import AsLSTM
 from engram.nn._cell import Cell, empty_cell
-from engram.nn._models import MODELS, NETWORKS
 from engram.nn._recurrent import Recurrent
 from engram.nn._state_space import StateSpace
 from engram.nn._tensor_net import TensorNet
@@ -17,14 +16,16 @@ from engram.nn._tensor_net import TensorNet
 ROOMS = ("engram.maps.", "engram.nn.")
 TORCH = (
     nn.BatchNorm1d,
+    nn.GRU,
     nn.Identity,
+    nn.LSTM,
     nn.LayerNorm,
     nn.Linear,
     nn.ModuleDict,
     nn.ModuleList,
     ParametrizationList,
 )
-"""Of what torch's own modules our layers are made."""
+"""Of what torch's own modules our layers are made, and the two that stand beside them."""
 
 
 def safe_globals() -> list[Any]:
@@ -40,7 +41,7 @@ def safe_globals() -> list[Any]:
     """
     kinds = [kind for base in (Cell, Map, Recurrent, StateSpace, TensorNet) for kind in _family(base)]
     states = {kind.State for kind in kinds if issubclass(kind, Cell) and kind.State is not None}
-    known = {*kinds, *states, *MODELS.values(), *NETWORKS.values(), AsLSTM, *TORCH}
+    known = {*kinds, *states, AsLSTM, *TORCH}
     return [*sorted(known, key=lambda kind: (kind.__module__, kind.__qualname__)), empty_cell]
 
 

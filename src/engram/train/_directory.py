@@ -3,6 +3,7 @@
 import json
 import platform
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from engram import __version__
 from engram.errors import EngramError, RunError, StoppedError, check_number, check_size
 from engram.files import beside, parse_json, prepare, publish, read_bounded, read_json
 from engram.kernels import status as kernel_status
+from engram.tasks import task_name
 from engram.train._checkpoint import FILES as CHECKPOINTS
 from engram.train._files import check_plain_in, go_on, locked
 from engram.train._settings import Settings
@@ -22,17 +24,20 @@ MOST_FACTS, MOST_METRICS = 2**24, 2**28
 
 
 class RunDirectory:
-    """One run on disk. ``RunDirectory(path)`` opens it; :meth:`create` makes it."""
+    """One run on disk. ``RunDirectory(path)`` opens it; :meth:`create` makes it.
 
-    def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
+    A run whose model or task is code outside engram is opened only if ``allow`` has its package or its file.
+    """
+
+    def __init__(self, folder: Path | str, allow: Sequence[str] = ()) -> None:
+        self.folder, self.allow = Path(folder), tuple(allow)
         check_own(self.folder)
         path = self.folder / "run.json"
         if not path.is_file():
             raise RunError(f"{self.folder} is not a run: it has no run.json. Runs are made by: engram train TASK")
         try:
             self.facts = _facts(read_json(path, MOST_FACTS, finite=False))
-            self.settings = Settings.from_dict(self.facts["settings"])
+            self.settings = Settings.from_dict(self.facts["settings"], self.allow)
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, EngramError):
                 raise RunError(f"{path}: {error}") from None
@@ -59,7 +64,7 @@ class RunDirectory:
             "command": command,
         }
         _write_facts(folder / "run.json", facts)
-        return cls(folder)
+        return cls(folder, [settings.model, task_name(settings.task)])
 
     def note(self, **facts: Any) -> None:
         """Change entries of run.json."""

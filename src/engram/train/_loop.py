@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import DivergedError, check_between, check_number, check_size
-from engram.kernels import State, map_state
+from engram.kernels import State
 from engram.tasks import Batch, Batches, seed_of
 from engram.train._checkpoint import Checkpoint, pack, under, unpack
 from engram.train._evaluate import evaluate_split, place
@@ -77,7 +77,7 @@ class Loop:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         if self.train_batches.carries:
-            self.carry = map_state(lambda s: s.detach(), state)
+            self.carry = self.network.carry(state)
         self.step += 1
         self.seconds += time.perf_counter() - begin
         return value, outputs.detach(), batch
@@ -176,7 +176,7 @@ class Loop:
         if carry and self.train_batches.carries:
             parts = [self._own(carry[str(k)].to(self.fabric.device)) for k in range(len(carry))]
             self._check_carry(parts)
-            kind = getattr(getattr(self.network.layer, "cell", None), "State", tuple)
+            kind = getattr(getattr(self.network.core, "cell", None), "State", tuple)
             self.carry = parts[0] if len(parts) == 1 else tuple(parts) if kind is tuple else kind(*parts)
 
     def _check_carry(self, parts: list[Tensor]) -> None:
