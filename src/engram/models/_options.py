@@ -46,8 +46,6 @@ def parameters_of(kind: type[nn.Module]) -> tuple[dict[str, inspect.Parameter], 
     else:
         more = {}
     found = {name: p for name, p in more.items() if p.default is not p.empty} | found
-    if issubclass(kind, nn.RNNBase):
-        found.pop("mode", None)  # which torch's LSTM and GRU set themselves
     presets = getattr(kind, "usual", {})  # other defaults than the base class has
     return {name: p.replace(default=presets.get(name, p.default)) for name, p in found.items()}, is_open
 
@@ -59,12 +57,13 @@ def _along(kind: type) -> tuple[dict[str, inspect.Parameter], bool]:
         make = vars(base).get("__init__")
         if base in (nn.Module, object) or make is None:
             continue
-        signatures = [_signature(make), *map(_signature, get_overloads(make))]
-        for parameter in (p for signature in signatures for p in list(signature.parameters.values())[1:]):
-            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                found.setdefault(parameter.name, parameter)
-        if not any(p.kind is p.VAR_KEYWORD for p in signatures[0].parameters.values()):
-            return found, False
+        for signature in map(_signature, [*get_overloads(make), make]):  # nn.LSTM spells its arguments in an overload
+            parameters = list(signature.parameters.values())[1:]
+            for parameter in parameters:
+                if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                    found.setdefault(parameter.name, parameter)
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                return found, False
     return found, bool(found)
 
 
