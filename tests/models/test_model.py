@@ -56,7 +56,9 @@ def test_lists_of_a_file_are_tuples(tmp_path: Path) -> None:
 def test_a_class_that_takes_any_keyword(tmp_path: Path) -> None:
     """It hands them on to who knows what: whether it likes them shows when it is made."""
     path = tmp_path / "open.py"
-    path.write_text("from torch import nn\nclass Open(nn.Module):\n    def __init__(self, input_size, **options): ...\n")
+    path.write_text(
+        "from torch import nn\nclass Open(nn.Module):\n    def __init__(self, input_size, **options): ...\n"
+    )
     assert Model(f"{path}:Open", options={"anything": 1}).options == {"anything": 1}
 
 
@@ -75,7 +77,9 @@ def test_a_file_is_named_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_name_in_a_file_is_not_imported(tmp_path: Path) -> None:
     path, marker = tmp_path / "evil.py", tmp_path / "marker"
-    path.write_text(f"from pathlib import Path; Path({str(marker)!r}).touch()\nfrom torch import nn\nclass Evil(nn.Linear): pass\n")
+    path.write_text(
+        f"from pathlib import Path; Path({str(marker)!r}).touch()\nfrom torch import nn\nclass Evil(nn.Linear): pass\n"
+    )
     values = {"name": f"{path}:Evil"}
     for allow in ((), ["evil"], [str(tmp_path)], ["torch"]):
         with pytest.raises(OptionError, match=r"is code outside engram.*--allow "):
