@@ -1,4 +1,4 @@
-"""Code of other people by name: what is found, what is refused and how that is told, and the gate for names in files."""
+"""Code of other people by name: what is found, what is refused and how it is told; the gate for names in files."""
 
 import pickle
 import sys
@@ -10,7 +10,18 @@ from torch import nn
 from engram.errors import OptionError
 from engram.imports import check_allowed, full_name, load, load_class, name_of
 
-MODULE = "from torch import nn\nimport helper\nclass Mine(nn.Module):\n    size = helper.SIZE\nclass Plain:\n    pass\nvalue = 3\n"
+MODULE = """
+from torch import nn
+import helper
+
+class Mine(nn.Module):
+    size = helper.SIZE
+
+class Plain:
+    pass
+
+value = 3
+"""
 
 
 @pytest.fixture
@@ -143,7 +154,7 @@ def test_a_task_of_a_file_is_pickled_by_its_name(folder: Path) -> None:
     again = pickle.loads(content)
     assert again.options() == task.options() == {"delay": 4, "length": 10, "layout": "after", "more": 5}
     assert type(again).__module__ == kind.__name__
-    with pytest.raises(OptionError, match="unknown option of mytask.py:Mine 'dealy'.*Did you mean 'delay'"):
+    with pytest.raises(OptionError, match=r"unknown option of mytask.py:Mine 'dealy'.*Did you mean 'delay'"):
         make_task("mytask.py:Mine", dealy=4)
-    with pytest.raises(OptionError, match="must be a subclass of engram.tasks"):
+    with pytest.raises(OptionError, match=r"must be a subclass of engram\.tasks"):
         make_task("helper.py:SIZE")

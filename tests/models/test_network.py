@@ -77,7 +77,7 @@ class Carrying(nn.Module):
 
 def move_gamma(network: nn.Module) -> None:
     for name, p in network.named_parameters():
-        if name.endswith("weight_hh.original3") or name.endswith("linear.parametrizations.weight.original3"):
+        if name.endswith(("weight_hh.original3", "linear.parametrizations.weight.original3")):
             p.data.fill_(0.8)
 
 

@@ -78,7 +78,7 @@ def test_options_and_types() -> None:
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(OptionError, match="unknown model 'exprn'.*Did you mean 'exprnn'"):
+    with pytest.raises(OptionError, match=r"unknown model 'exprn'.*Did you mean 'exprnn'"):
         make_core("exprn", 3, 4)
     with pytest.raises(OptionError, match="TensorTrainNet needs output_size, steps"):
         make_core("tensor-train", 3, 4)
