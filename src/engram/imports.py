@@ -109,7 +109,7 @@ def load(name: str) -> Any:
 def _parts(name: str) -> tuple[str, str]:
     """Module or file, and class."""
     where, colon, attribute = name.rpartition(":")
-    if not (colon and where and all(part.isidentifier() for part in attribute.split("."))):
+    if not (colon and where and where.isprintable() and all(part.isidentifier() for part in attribute.split("."))):
         raise OptionError(f"code outside engram is named as package.module:Class or file.py:Class, got {name!r}")
     return where, attribute
 

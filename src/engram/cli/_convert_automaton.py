@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
+from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.convert import WeightedAutomaton, word_values
 from engram.errors import EngramError, OptionError
@@ -43,6 +44,8 @@ class Automaton:
     exact."""
     last: bool = False
     """Of a run, the last weights, not those of the best validation."""
+    allow: Allow = ()
+    """Packages or files whose code the run may import: of a model or a task of your own."""
     json: bool = False
     """Print one JSON object."""
 
@@ -71,7 +74,10 @@ class Automaton:
         print(json.dumps(report) if self.json else self._told(report))
 
     def _of_run(self) -> WeightedAutomaton:
-        run, network = RunDirectory(self.source), load_network(self.source, best=not self.last)
+        run, network = (
+            RunDirectory(self.source, self.allow),
+            load_network(self.source, best=not self.last, allow=self.allow),
+        )
         words = f"{self.source}, a run of {run.settings.model} on {run.settings.task.name}"
         if not run.settings.task.vocabulary or not isinstance(network.head, EveryStep):
             raise OptionError(f"{words}: an automaton reads symbols, and the inputs of this run are numbers")

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import torch
 import tyro
 
+from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.cli._converted import compared, load_run, settings_of, write_run
 from engram.convert import deepen, flatten
@@ -28,6 +29,8 @@ class Depth(ABC):
     """The directory of the new run."""
     last: bool = False
     """The last weights, not those of the best validation."""
+    allow: Allow = ()
+    """Packages or files whose code the run may import: of a model or a task of your own."""
     json: bool = False
     """Print one JSON object."""
 
@@ -37,7 +40,7 @@ class Depth(ABC):
         """The new layer."""
 
     def run(self) -> None:
-        run, network = load_run(self.folder, self.output, best=not self.last)
+        run, network = load_run(self.folder, self.output, best=not self.last, allow=self.allow)
         old: Any = network.core
         with plain(stderr=True).status("converting ..."):
             try:

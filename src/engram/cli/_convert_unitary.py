@@ -11,6 +11,7 @@ import torch.nn.functional as F
 import tyro
 from torch import Tensor
 
+from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.cli._converted import load_run, settings_of, write_run
 from engram.convert import to_orthogonal
@@ -44,12 +45,14 @@ class Unitary:
     """If the network is not contractive, convert the nearest one that is (another network)."""
     last: bool = False
     """The last weights, not those of the best validation."""
+    allow: Allow = ()
+    """Packages or files whose code the run may import: of a model or a task of your own."""
     json: bool = False
     """Print one JSON object."""
 
     def run(self) -> None:
         output = self.output or self.folder.parent / f"{self.folder.resolve().name}-orthogonal"
-        run, network = load_run(self.folder, output, best=not self.last)
+        run, network = load_run(self.folder, output, best=not self.last, allow=self.allow)
         layer = network.core
         if not isinstance(layer, RNN):
             raise OptionError(f"only a ReLU RNN has an orthogonal twin; {self.folder} has model {run.settings.model}")

@@ -1,6 +1,7 @@
 """A saved run whose layer was converted, as a run of its own."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import join
@@ -18,9 +19,9 @@ COMPARED = 1024
 """Sequences of the test that both networks run on, about."""
 
 
-def load_run(folder: Path, output: Path, *, best: bool) -> tuple[RunDirectory, Network]:
+def load_run(folder: Path, output: Path, *, best: bool, allow: Sequence[str]) -> tuple[RunDirectory, Network]:
     """A run and its network, which is a layer and a read-out; before anything is computed for an output in use."""
-    run, network = RunDirectory(folder), load_network(folder, best=best)
+    run, network = RunDirectory(folder, allow), load_network(folder, best=best, allow=allow)
     if (output / "run.json").exists():
         raise RunError(f"{output} holds a run already: give another directory with -o")
     if not isinstance(network.head, EveryStep):  # all read-outs are of that kind

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import tyro
 
+from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.files import printable
 from engram.report import draw_curves
@@ -30,7 +31,7 @@ class Evaluate:
     """Options of the task to change, as NAME=VALUE: delay=2000."""
     last: bool = False
     """The last weights, not those of the best validation."""
-    allow: tuple[str, ...] = ()
+    allow: Allow = ()
     """Packages or files whose code the run may import: of a model or a task of your own."""
     plot: bool = False
     """Draw loss and metric over the steps to curves.svg in the run directory."""

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
+from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.errors import OptionError, check_choice
 from engram.imports import load
@@ -48,7 +49,7 @@ class Probe:
     """Of the weights that a factory draws, and of the inputs."""
     last: bool = False
     """Of a run: the last weights, not those of the best validation."""
-    allow: tuple[str, ...] = ()
+    allow: Allow = ()
     """Of a run: packages or files whose code it may import, of a model or a task of your own."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Where a page (.html) or a picture (.svg or .png) goes."""

@@ -10,6 +10,7 @@ from torch.nn.parameter import is_lazy
 
 from engram.errors import DTypeError, EngramError, OptionError, ShapeError, check_size
 from engram.files import one_line
+from engram.models import Network
 
 
 class Caller:
@@ -32,7 +33,7 @@ class Caller:
         weight = next((p for p in module.parameters() if p.is_floating_point() or p.is_complex()), torch.zeros(()))
         self.dtype, self.device = weight.dtype.to_real(), weight.device
         self._embedding = next((m for m in module.modules() if isinstance(m, nn.Embedding)), None)
-        vocabulary = getattr(module, "vocabulary", 0) if hasattr(module, "core") else 0  # of engram's own networks
+        vocabulary = module.vocabulary if isinstance(module, Network) else 0
         self.symbols = bool(vocabulary)
         size = (vocabulary or _found_size(module)) if input_size is None else input_size
         if size is None:

@@ -12,6 +12,7 @@ import torch
 from engram import __version__
 from engram.errors import EngramError, RunError, StoppedError, check_number, check_size
 from engram.files import beside, parse_json, prepare, publish, read_bounded, read_json
+from engram.imports import is_outside
 from engram.kernels import status as kernel_status
 from engram.tasks import task_name
 from engram.train._checkpoint import FILES as CHECKPOINTS
@@ -64,7 +65,8 @@ class RunDirectory:
             "command": command,
         }
         _write_facts(folder / "run.json", facts)
-        return cls(folder, [settings.model, task_name(settings.task)])
+        names = [settings.model, task_name(settings.task)]
+        return cls(folder, [name for name in names if is_outside(name)])  # the person's own word
 
     def note(self, **facts: Any) -> None:
         """Change entries of run.json."""
