@@ -122,6 +122,21 @@ def test_options_go_to_the_constructor() -> None:
     assert (leaky.core.num_layers, leaky.core.hidden_size, leaky.core.dropout) == (2, 4, 0.5)
 
 
+class Asking(Plain):
+    """An option that must be given."""
+
+    def __init__(self, input_size: int, width: int, reach: float) -> None:
+        super().__init__(input_size, width)
+        self.reach = reach
+
+
+def test_options_that_must_be_given() -> None:
+    network = make_network(Copy(3, 2), Model(HERE + "Asking", options={"width": 7, "reach": 0.5}))
+    assert (network.head.in_features, network.core.reach) == (7, 0.5)
+    with pytest.raises(OptionError, match="Asking needs reach: a run gives a model those of"):
+        make_network(Copy(3, 2), Model(HERE + "Asking", options={"width": 7}))
+
+
 def test_only_cores_that_take_a_state_have_one() -> None:
     task = Adding(6)
     inputs = task.sample(3, torch.Generator().manual_seed(0)).inputs

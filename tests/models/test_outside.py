@@ -81,6 +81,24 @@ def test_the_folder_of_a_run_has_a_short_name(folder: Path) -> None:
     assert run.folder.name.startswith("short-LeakyRNN-")
 
 
+@pytest.mark.parametrize("table", [False, True])
+def test_a_run_on_images(table: bool, folder: Path) -> None:
+    """Trained, resumed and evaluated; a table of objects is the task's and is made again."""
+    file = Path(__file__).parent / "test_encoders.py"
+    quick = {"task": make_task(f"{file}:Images", table=table), "model": "gru", "embedding": 5, "lr": 1e-2}
+    whole = train(settings(**quick, steps=8), folder / "runs", "whole")
+    train(settings(**quick, steps=4), folder / "runs", "part")
+    part = resume(folder / "runs" / "part", steps=8, allow=[str(file)])
+    assert part.facts["results"] == whole.facts["results"] == evaluate(part.folder, allow=[str(file)])
+    if table:  # and of the images themselves, the same
+        images = evaluate(part.folder, allow=[str(file)], table=False)
+        assert images["test"] == pytest.approx(whole.facts["results"]["test"], rel=1e-4)
+    with pytest.raises(EngramError, match="with 192 inputs and 2 outputs; with these options Images has 243 and 2"):
+        evaluate(part.folder, allow=[str(file)], side=9)
+    with pytest.raises(EngramError, match=r"Images shows \(3, 8, 8\) at a step: a probe reads vectors or symbols"):
+        profile_run(part.folder, allow=[str(file)])
+
+
 def test_of_a_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "my_package_of_models").mkdir()
     (folder / "my_package_of_models" / "__init__.py").write_text(MODEL)

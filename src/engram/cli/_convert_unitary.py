@@ -80,7 +80,12 @@ def _inputs(settings: Settings, network: Network) -> tuple[Tensor, float]:
         table = network.encoder.weight if isinstance(network.encoder, Embedding) else one_hot
         return F.embedding(first, table).to(network.dtype), _largest(table)
     everything = (batches[k].inputs for batches in tests for k in range(batches.per_epoch))
-    return first.to(network.dtype), max(map(_largest, everything))
+    return _read(network, first), max(_largest(_read(network, inputs)) for inputs in everything)
+
+
+def _read(network: Network, inputs: Tensor) -> Tensor:
+    """What the layer reads, ``(T, B, D)``."""
+    return network.encode(inputs.to(network.dtype) if inputs.is_floating_point() else inputs)
 
 
 def _largest(rows: Tensor) -> float:

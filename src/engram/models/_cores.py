@@ -11,7 +11,8 @@ A core is a ``torch.nn.Module``. Its constructor is given, by name, those of the
 
 and the options of the run as further keyword arguments. It is called with a sequence ``(T, B, F)``, and returns
 ``(T, B, G)``, or one answer ``(B, G)``; either alone, or as ``(output, state)``. If ``forward`` has a second positional
-argument, it is the state of the sequence before, which goes on (None, or left out, at the start).
+argument, it is the state of the sequence before, which goes on (left out at the start). A state is a tensor or
+a tuple of tensors, whose second axis is the batch.
 """
 
 import inspect

@@ -41,15 +41,14 @@ def _make_network(task: Task, model: Model) -> Network:
         if embedding:
             raise OptionError(f"{model.label} has a feature map of its own (option features), no embedding")
         embedding = 0
-    objects = _objects(task)
     encoder_maker, size = encoder_for(task, embedding)
     core = core_for(task, model, size)  # the order in which weights are sampled: core, encoder, head
     encoder = encoder_maker()
     head = make_head(task, core, features_of(core, task, model, size), model.readout_bias)
-    return Network(encoder, core, head, objects, task.vocabulary)
+    return Network(encoder, core, head, objects_of(task), task.vocabulary)
 
 
-def _objects(task: Task) -> Tensor | None:
+def objects_of(task: Task) -> Tensor | None:
     """The table of the task's objects, checked."""
     table = task.objects()
     if table is None:

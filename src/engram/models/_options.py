@@ -14,14 +14,17 @@ SET_BY_RUN = ("batch_first", "return_sequence", "output_all_layers", "device", "
 
 
 class Option(NamedTuple):
-    """An option of a class: the type that its constructor is annotated with, and its default."""
+    """An option of a class: the type that its constructor is annotated with, and its default.
+
+    One that must be given has the default ``inspect.Parameter.empty``; no model of engram has such.
+    """
 
     type: Any
     default: Any
 
 
 def options_of(kind: type[nn.Module]) -> dict[str, Option]:
-    """The options of a class by name: its keyword arguments without the sizes and without what a run sets itself.
+    """The options of a class by name: its arguments without the sizes and without what a run sets itself.
 
     >>> options_of(nn.GRU)["dropout"]
     Option(type=<class 'float'>, default=0.0)
@@ -29,7 +32,7 @@ def options_of(kind: type[nn.Module]) -> dict[str, Option]:
     return {
         name: Option(_type(parameter), parameter.default)
         for name, parameter in parameters_of(kind)[0].items()
-        if name not in (*SIZES, *SET_BY_RUN) and parameter.default is not parameter.empty
+        if name not in (*SIZES, *SET_BY_RUN)
     }
 
 

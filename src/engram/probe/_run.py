@@ -39,6 +39,8 @@ def profile_run(
     """
     run = RunDirectory(folder, allow)
     task, network = run.settings.task, load_network(folder, best=best, allow=allow)
+    if len(task.input_shape) != 1:
+        raise RunError(f"{task.name} shows {task.input_shape} at a step: a probe reads vectors or symbols")
     drawn = task.sample(batch, seeded(seed, "probe"))
     steps = min(len(drawn.inputs), LONGEST if length is None else length)
     if length is not None and length > len(drawn.inputs):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from engram.errors import RunError, check_choice
-from engram.models import Network
+from engram.models import Network, objects_of
 from engram.tasks import Task, make_task, task_name
 from engram.train._checkpoint import load, under
 from engram.train._denormals import without_denormals
@@ -60,6 +60,8 @@ def evaluate(
     check_batches(settings)
     network = load_network(folder, best=best, allow=allow)
     _check_fit(settings.task, run.settings.task)
+    if (objects := objects_of(settings.task)) is not None:
+        network.objects = objects.to(network.dtype)  # other options may show other objects
     if split is not None:
         check_choice("split", split, ("train", "valid", *settings.task.exams()))
     exams = settings.task.exams()
