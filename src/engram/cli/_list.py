@@ -14,6 +14,12 @@ from engram.maps import MAPS
 from engram.models import MODELS
 from engram.tasks import TASKS
 
+COLUMNS = {
+    "models": ("name", "good for", "equation", "recurrent parameters", "source"),
+    "tasks": ("name", "what", "metric", "options"),
+}
+"""What fits beside each other on a screen; --json has all."""
+
 
 @dataclass(frozen=True)
 class List:
@@ -30,14 +36,14 @@ class List:
     def run(self) -> None:
         rows = {"models": _models, "maps": _maps, "tasks": _tasks, "claims": _claims}[self.what]()
         if self.json:
-            print(json.dumps(rows))
+            print(json.dumps(rows, default=str))
             return
-        shown = ("name", "what", "metric", "options") if self.what == "tasks" else tuple(rows[0])  # --json has all
+        shown = COLUMNS.get(self.what, tuple(rows[0]))
         table = Table(
             title=self.what if self.what in ("tasks", "claims") else f"{self.what} (N hidden units)", show_lines=True
         )
         for column in shown:
-            table.add_column(column, overflow="fold", no_wrap=column == "name" and self.what == "tasks")
+            table.add_column(column, overflow="fold", no_wrap=column == "name" and self.what in COLUMNS)
         for row in rows:
             table.add_row(*(_text(row[column]) for column in shown))
         Console().print(table)
@@ -54,6 +60,7 @@ def _models() -> list[dict[str, Any]]:
             "class": f"{entry.kind.__module__.partition('.')[0]}.nn.{entry.kind.__name__}",
             "good for": entry.good_for,
             "equation": entry.equation,
+            "options": {key: option.default for key, option in entry.options.items()},
             "recurrent parameters": entry.parameters,
             "a step": entry.step_cost,
             "a build": entry.build_cost,
