@@ -39,6 +39,8 @@ def test_to_a_file_and_back() -> None:
     assert Model.from_dict({}) == Model()
     with pytest.raises(OptionError, match=r"unknown setting of the model 'hiden'.*'hidden'"):
         Model.from_dict({"hiden": 3})
+    with pytest.raises(DTypeError, match="model must be a table"):
+        Model.from_dict(["exprnn"])  # type: ignore[arg-type]
 
 
 def test_lists_of_a_file_are_tuples(tmp_path: Path) -> None:

@@ -106,7 +106,8 @@ def test_of_a_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = train(settings(model="my_package_of_models:LeakyRNN", task=Copy(3, 2)), folder / "runs", "first")
     with pytest.raises(EngramError, match="--allow my_package_of_models "):
         load_network(run.folder)
-    assert type(load_network(run.folder, allow=["my_package_of_models"]).core).__name__ == "LeakyRNN"
+    for allow in (["my_package_of_models"], "my_package_of_models"):
+        assert type(load_network(run.folder, allow=allow).core).__name__ == "LeakyRNN"
 
 
 @pytest.mark.slow

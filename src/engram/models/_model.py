@@ -81,6 +81,8 @@ class Model:
     @classmethod
     def from_dict(cls, values: dict[str, Any], allow: Iterable[str] = ()) -> Self:
         """A model out of a file; a class outside engram is refused unless ``allow`` has its package or its file."""
+        if not isinstance(values, dict):
+            raise DTypeError(f"model must be a table with a name and sizes, got {values!r:.60}")
         known = [each.name for each in fields(Model)]
         for name in values:
             if name not in known:

@@ -79,7 +79,7 @@ class Network(nn.Module):
         That of a module stands for all within it: a recurrent layer's is the sum of its cells'.
         """
         found = [_penalty(module) for module in self.penalized]
-        return torch.stack(found).sum() if found else None
+        return sum(found[1:], found[0]) if found else None
 
 
 def _penalized(module: nn.Module) -> Iterator[nn.Module]:

@@ -31,7 +31,7 @@ class RunDirectory:
     """
 
     def __init__(self, folder: Path | str, allow: Sequence[str] = ()) -> None:
-        self.folder, self.allow = Path(folder), tuple(allow)
+        self.folder, self.allow = Path(folder), (allow,) if isinstance(allow, str) else tuple(allow)
         check_own(self.folder)
         path = self.folder / "run.json"
         if not path.is_file():
