@@ -26,12 +26,13 @@ def test_code_of_the_readme_runs() -> None:
     assert orthogonality_error(names["linear"].weight.detach()) < 1e-5  # type: ignore[attr-defined]
 
 
+ELSEWHERE = {"clients.md", "models.md"}  # run by tests/clients and tests/models
 BLOCKS = {"interop.md": 6, "spectral.md": 2}  # at least so many; other pages may have none
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES[1:] if page.name != "clients.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES[1:] if page.name not in ELSEWHERE], ids=lambda page: page.name)
 def test_code_of_the_docs_runs(page: Path) -> None:
-    """But for the programs of clients.md, which need other packages: tests/clients runs them."""
+    """But for the programs of clients.md, which need other packages, and models.md, which has files."""
     assert run_blocks(page)[0] >= BLOCKS.get(page.name, 0)
 
 

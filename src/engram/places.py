@@ -4,6 +4,8 @@ import os
 import stat
 from pathlib import Path
 
+from engram.errors import OptionError
+
 
 def cache_folder() -> Path:
     """``$ENGRAM_CACHE``, or ``engram`` in the user's cache folder."""
@@ -57,3 +59,17 @@ def _of_the_machine() -> float:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
     except (AttributeError, ValueError, OSError):
         return 4000.0
+
+
+NUMBER = 4
+"""Bytes of a number in float32, the smallest that a run computes with."""
+
+
+def check_fits(what: str, numbers: int, free: float, smaller: str) -> None:
+    """Refuse so many numbers if they need more than ``free`` MB."""
+    need = NUMBER * numbers // 10**6
+    if need > free:
+        raise OptionError(
+            f"{what} needs {need:,} MB or more ({numbers:,} numbers), and {free:,.0f} MB are free: "
+            f"choose fewer {smaller}"
+        )

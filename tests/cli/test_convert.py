@@ -116,7 +116,7 @@ def test_torch(model: str, tmp_path: Path, capsys: Any) -> None:
     layer = getattr(torch.nn, facts["class"])(*sizes, bias=facts["bias"] == "True", dtype=torch.float64)
     layer.load_state_dict(load_file(path))
     x = torch.randn(5, 3, layer.input_size, dtype=torch.float64)
-    torch.testing.assert_close(layer(x)[0], load_network(old).layer(x)[0], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(layer(x)[0], load_network(old).core(x)[0], rtol=1e-12, atol=1e-12)
 
 
 def test_no_torch_of(tmp_path: Path, capsys: Any) -> None:

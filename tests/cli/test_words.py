@@ -15,7 +15,7 @@ from engram.cli._certify import SUBJECTS
 from engram.cli._convert import CONVERSIONS
 from engram.cli._draw import PICTURES
 from engram.cli._parse import COMMANDS, parse
-from engram.nn import MODELS, NETWORKS
+from engram.models import MODELS
 from engram.tasks import TASKS
 
 WRONG = {
@@ -224,10 +224,9 @@ def listed(capsys: pytest.CaptureFixture[str], what: str) -> list[dict[str, obje
 
 def test_list_models_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     rows = listed(capsys, "models")
-    known = {**MODELS, **NETWORKS}
-    assert [row["name"] for row in rows] == list(known)
+    assert [row["name"] for row in rows] == list(MODELS)
     assert all(value for row in rows for value in row.values())
-    assert all(row["class"].endswith(f".{known[row['name']].__name__}") for row in rows)  # type: ignore[attr-defined,index]
+    assert all(row["class"].endswith(f".{MODELS[row['name']].kind.__name__}") for row in rows)  # type: ignore[attr-defined,index]
 
 
 def test_list_tasks_is_complete(capsys: pytest.CaptureFixture[str]) -> None:

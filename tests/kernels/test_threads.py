@@ -14,7 +14,7 @@ from torch import Tensor
 
 from engram.kernels import additive, free_workspaces, use
 from engram.kernels._products import Multiplier, matmul
-from engram.nn import MODELS
+from engram.models import MODELS
 
 REAL = (torch.float32, torch.float64)
 DTYPES = (*REAL, torch.complex64, torch.complex128)
@@ -55,7 +55,7 @@ def test_same_bits_at_any_number_of_threads(
 def test_layers_give_the_same_bits(compiled: str, name: str, dtype: torch.dtype, threads: Callable[[int], Any]) -> None:
     """Whole layers of every recurrence with a loop of its own."""
     torch.manual_seed(1)
-    layer = MODELS[name](6, 48, num_layers=2, dtype=dtype)
+    layer = MODELS[name].kind(6, 48, num_layers=2, dtype=dtype)
     x = torch.randn(40, 19, 6, dtype=dtype, requires_grad=True)
 
     def everything() -> list[Tensor]:

@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from engram.nn import MODELS, RNN, Recurrent
+from engram.models import MODELS
+from engram.nn import RNN, Recurrent
 
-LAYERS = [name for name, kind in MODELS.items() if issubclass(kind, Recurrent)]
+LAYERS = [name for name, entry in MODELS.items() if issubclass(entry.kind, Recurrent)]
 MAPS = ["exponential", "cayley", "scaled-cayley", "householder", "givens", "schur", "spectral-margin"]
 # The second run of a segment is the first one again; only the gradients of the segments are added in another order. A
 # gradient is a sum of T B H = 56 terms per layer, each rounded by 1.1e-16: 2 * 56 * 1.1e-16 of the largest number.
@@ -28,7 +29,7 @@ def the_same_when_recomputed(layer: Recurrent, measure: Callable[..., Any], agre
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_every_layer(name: str, measure: Callable[..., Any], agree: Callable[..., None]) -> None:
-    the_same_when_recomputed(MODELS[name](3, 4, 2, dtype=torch.float64), measure, agree)  # type: ignore[arg-type]
+    the_same_when_recomputed(MODELS[name].kind(3, 4, 2, dtype=torch.float64), measure, agree)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("map", MAPS)

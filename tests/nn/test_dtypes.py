@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from engram import kernels
-from engram.nn import MODELS, RNN, Cell, Recurrent
+from engram.models import MODELS
+from engram.nn import RNN, Cell, Recurrent
 
 LEGAL = {
     torch.float32: ("identity", "tanh", "relu", "sigmoid", "modrelu"),
@@ -137,7 +138,7 @@ def test_the_bias_of_modrelu_stays_real() -> None:
 @pytest.mark.parametrize("name", ["urnn", "eurnn", "scurnn", "full-capacity"])
 def test_a_complex_layer_asked_for_its_own_precision(name: str) -> None:
     """``.to("cpu", torch.float32)`` of complex64 changes nothing; torch alone would drop the imaginary parts."""
-    layer, x = MODELS[name](3, 8), torch.randn(4, 2, 3)
+    layer, x = MODELS[name].kind(3, 8), torch.randn(4, 2, 3)
     right = layer(x)[0]
     assert layer.to("cpu", torch.float32)(x)[0].equal(right)
     assert layer.share_memory()(x)[0].equal(right)

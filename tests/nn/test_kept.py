@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from engram.maps import Exponential, Schur
-from engram.nn import GORU, MODELS, RNN, ExpRNN, NonNormalRNN, Recurrent
+from engram.nn import GORU, RAC, RNN, URNN, ExpRNN, NonNormalRNN, Recurrent
 from engram.nn import _kept as kept
 
 LAYERS: dict[str, Callable[[], Recurrent]] = {
@@ -24,9 +24,9 @@ LAYERS: dict[str, Callable[[], Recurrent]] = {
     "scornn": lambda: RNN(3, 4, map="scaled-cayley"),
     "spectral-margin": lambda: RNN(3, 4, map="spectral-margin"),
     "goru": lambda: GORU(3, 4),
-    "urnn": lambda: MODELS["urnn"](3, 4),  # type: ignore[return-value]
+    "urnn": lambda: URNN(3, 4),
     "projected": lambda: RNN(3, 4, map="projected"),
-    "rac": lambda: MODELS["rac"](3, 4, map="cayley"),  # type: ignore[return-value]
+    "rac": lambda: RAC(3, 4, map="cayley"),
 }
 
 

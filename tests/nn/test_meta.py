@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from engram.errors import DTypeError
 from engram.maps import MAPS
-from engram.nn import MODELS, RNN, Recurrent
+from engram.models import MODELS
+from engram.nn import RNN, Recurrent
 
 
 def under(map: str) -> Callable[..., Recurrent]:
@@ -19,7 +20,7 @@ def under(map: str) -> Callable[..., Recurrent]:
 
 
 LAYERS: dict[str, Callable[..., nn.Module]] = {
-    **{name: kind for name, kind in MODELS.items() if issubclass(kind, Recurrent)},
+    **{name: entry.kind for name, entry in MODELS.items() if issubclass(entry.kind, Recurrent)},
     **{f"map {map}": under(map) for map in MAPS},
 }
 X = torch.linspace(-1, 1, 6 * 4 * 3).view(6, 4, 3)

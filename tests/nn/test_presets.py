@@ -9,10 +9,10 @@ from torch import nn
 
 from engram.errors import OptionError
 from engram.maps import StiefelStep, orthogonality_error
+from engram.models import MODELS, make_core
 from engram.nn import (
     EURNN,
     IRNN,
-    MODELS,
     RNN,
     URNN,
     ExpRNN,
@@ -25,7 +25,6 @@ from engram.nn import (
     ScuRNN,
     SpectralRNN,
     check_contract,
-    make_model,
 )
 
 
@@ -39,26 +38,26 @@ def awake(*arguments: Any, **options: Any) -> IRNN:
     return layer
 
 
-OURS = [name for name, layer in MODELS.items() if issubclass(layer, Recurrent)]
+OURS = [name for name, entry in MODELS.items() if issubclass(entry.kind, Recurrent)]
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_contract(name: str) -> None:
-    assert len(check_contract(awake if name == "irnn" else MODELS[name])) == 11
+    assert len(check_contract(awake if name == "irnn" else MODELS[name].kind)) == 11
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_said_in_words(name: str) -> None:
-    layer = MODELS[name]
+    layer = MODELS[name].kind
     assert layer.cell.equation
     assert layer.matrix is None or layer.matrix.count
     assert layer.source
-    assert isinstance(make_model(name, 2, 4), layer)
+    assert isinstance(make_core(name, 2, 4), layer)
 
 
 def test_unknown_model() -> None:
     with pytest.raises(OptionError, match=r"unknown model 'exprn': expected one of .*Did you mean 'exprnn'"):
-        make_model("exprn", 2, 4)
+        make_core("exprn", 2, 4)
 
 
 def count(*modules: nn.Module) -> int:
@@ -111,7 +110,7 @@ def test_starts() -> None:
     assert orthogonality_error(OrthInitRNN(3, 20).weight_hh_l0.detach()) < 1e-5
     assert type(OrthInitRNN(3, 4).weight_hh_l0) is nn.Parameter  # free from the first step on
     for name in ("urnn", "full-capacity", "eurnn", "scurnn", "exprnn", "scornn", "nnrnn", "householder"):
-        layer: Any = make_model(name, 3, 16)
+        layer: Any = make_core(name, 3, 16)
         assert orthogonality_error(layer.weight_hh_l0.detach()) < 1e-5
         assert layer.weight_hh_l0.is_complex() == (name in ("urnn", "full-capacity", "eurnn", "scurnn"))
     urnn = URNN(3, 4000)
@@ -153,7 +152,7 @@ WRONG = [
     (lambda: NonNormalRNN(3, 4, decay=-1.0), "decay must not be negative"),
     (lambda: ExpRNN(3, 4, init="henaf"), "Did you mean 'henaff'"),
     (lambda: ExpRNN(3, 4, rebase_every=0), "rebase_every must be at least 1"),
-    (lambda: make_model("spectral-margin", 3, 4, margin=1.5), r"margin must be in \[0, 1\]"),
+    (lambda: make_core("spectral-margin", 3, 4, margin=1.5), r"margin must be in \[0, 1\]"),
     (lambda: RNN(3, 4, output="concat"), "output='concat' needs complex weights"),
     (lambda: URNN(3, 4, output="imag"), "unknown output 'imag'"),
     (lambda: StiefelStep([torch.zeros(2, 2)], lr=0.0), "lr must be positive"),

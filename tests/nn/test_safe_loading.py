@@ -15,7 +15,8 @@ from torch import Tensor, nn
 import engram
 from engram.errors import DataError
 from engram.maps import MAPS
-from engram.nn import MODELS, NETWORKS, RAC, RNN, S4D, Cell, Recurrent
+from engram.models import MODELS, make_core
+from engram.nn import RAC, RNN, S4D, Cell, ExpRNN, Recurrent
 from engram.nn._bare_cell import empty_cell
 
 
@@ -24,8 +25,10 @@ def under(map: str) -> Callable[[], nn.Module]:
 
 
 LAYERS: dict[str, Callable[[], nn.Module]] = {
-    **{name: lambda kind=kind: kind(3, 5, 2) for name, kind in MODELS.items()},
-    **{name: lambda kind=kind: kind(3, 5, 2, 6) for name, kind in NETWORKS.items()},
+    **{
+        name: lambda name=name: make_core(name, 3, 5, 1 if MODELS[name].answers_itself else 2, output_size=2, steps=6)
+        for name in MODELS
+    },
     **{f"map {map}": under(map) for map in MAPS},
     "rac, log_scale": lambda: RAC(3, 5, log_scale=True),
     "rac under a map": lambda: RAC(3, 5, map="cayley", initial_state="trained"),
@@ -109,7 +112,7 @@ class Planted:
         return self.call
 
 
-@pytest.mark.parametrize("kind", [nn.Linear, dict, os.system, "os.system", None, MODELS["exprnn"]], ids=str)
+@pytest.mark.parametrize("kind", [nn.Linear, dict, os.system, "os.system", None, ExpRNN], ids=str)
 def test_a_file_makes_no_other_class_through_us(kind: Any) -> None:
     with pytest.raises(DataError, match=r"must be of a subclass of engram.nn.BareCell"):
         empty_cell(kind)

@@ -8,7 +8,8 @@ from torch import nn
 
 from engram.errors import DTypeError
 from engram.maps import MAPS
-from engram.nn import MODELS, RNN, Recurrent
+from engram.models import MODELS
+from engram.nn import RNN, Recurrent
 
 COMPLEX = ("urnn", "full-capacity", "eurnn", "scurnn")
 
@@ -18,7 +19,7 @@ def under(map: str) -> Callable[..., Recurrent]:
 
 
 LAYERS: dict[str, Callable[..., nn.Module]] = {
-    **{name: kind for name, kind in MODELS.items() if issubclass(kind, Recurrent)},
+    **{name: entry.kind for name, entry in MODELS.items() if issubclass(entry.kind, Recurrent)},
     **{f"map {map}": under(map) for map in MAPS if map != "fourier"},
 }
 REAL = [name for name in LAYERS if name not in COMPLEX]

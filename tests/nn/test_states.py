@@ -6,9 +6,10 @@ from torch import Tensor, nn
 
 from engram import kernels
 from engram.errors import DTypeError, OptionError, ShapeError
-from engram.nn import MODELS, RAC, S4D, Recurrent
+from engram.models import MODELS
+from engram.nn import RAC, S4D, Recurrent
 
-LAYERS = [name for name, kind in MODELS.items() if issubclass(kind, Recurrent)]
+LAYERS = [name for name, entry in MODELS.items() if issubclass(entry.kind, Recurrent)]
 KERNELS = ("auto", "eager", "reference")
 
 
@@ -19,7 +20,7 @@ def tensors(state: object) -> list[Tensor]:
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("name", LAYERS)
 def test_hx_and_the_initial_state(name: str, bidirectional: bool) -> None:
-    layer = MODELS[name](3, 5, 2, bidirectional=bidirectional)
+    layer = MODELS[name].kind(3, 5, 2, bidirectional=bidirectional)
     x = torch.randn(6, 4, 3)
     begin = layer.initial_state(4)  # type: ignore[operator]
     assert all(field.shape[:2] == (2 * layer.directions, 4) for field in tensors(begin))
@@ -32,7 +33,7 @@ def test_hx_and_the_initial_state(name: str, bidirectional: bool) -> None:
 
 
 def test_a_trained_initial_state_keeps_its_gradient() -> None:
-    layer = MODELS["rnn"](3, 5, initial_state="trained")
+    layer = MODELS["rnn"].kind(3, 5, initial_state="trained")
     layer.initial_state(2).sum().backward()  # type: ignore[operator]
     assert torch.equal(layer.cells[0].start.grad, torch.full((5,), 2.0))  # type: ignore[index,union-attr]
 
@@ -67,7 +68,7 @@ def test_gradient_of_a_final_state_of_s4d(batch: int, features: int) -> None:
 @pytest.mark.parametrize("name", LAYERS)
 def test_empty_batches(name: str, options: dict[str, object]) -> None:
     """As torch.nn.RNN: empty results of the right shapes, and a gradient of zero for every weight."""
-    layer = MODELS[name](3, 5, 2, **options)
+    layer = MODELS[name].kind(3, 5, 2, **options)
     for kernel in KERNELS:
         layer.zero_grad()
         x = torch.randn((0, 6, 3) if layer.batch_first else (6, 0, 3), requires_grad=True)
@@ -96,7 +97,7 @@ def test_no_steps_are_refused_as_torch_refuses_them(name: str, shape: tuple[int,
     with pytest.raises(RuntimeError, match="sequence length"):
         nn.RNN(3, 5)(torch.zeros(shape))
     with pytest.raises(ShapeError, match=r"at least one step, .* Leave empty sequences out"):
-        MODELS[name](3, 5)(torch.zeros(shape))
+        MODELS[name].kind(3, 5)(torch.zeros(shape))
     if len(shape) == 3:
         with pytest.raises(ShapeError, match=r"at least one step"):
-            MODELS[name](3, 5, batch_first=True)(torch.zeros(shape).transpose(0, 1))
+            MODELS[name].kind(3, 5, batch_first=True)(torch.zeros(shape).transpose(0, 1))

@@ -15,7 +15,7 @@ from engram.probe import learned_structure
 
 @pytest.mark.parametrize("model", ["exprnn", "scornn", "householder", "eurnn", "urnn", "scurnn", "full-capacity"])
 def test_orthogonal_ones_have_no_drift_and_no_triangle(model: str) -> None:
-    (matrix,) = learned_structure(engram.nn.make_model(model, 2, 8, dtype=torch.float64)).matrices
+    (matrix,) = learned_structure(engram.models.make_core(model, 2, 8, dtype=torch.float64)).matrices
     assert matrix.drift < 1e-12
     assert matrix.triangle < 1e-7
     assert matrix.moduli == pytest.approx([1.0] * len(matrix.moduli))

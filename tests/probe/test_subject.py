@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 import engram
 from engram.errors import DTypeError, EngramError, OptionError, ShapeError
+from engram.models import make_core
 from engram.probe import PARTS, Subject, gradient_reach, profile, untouched
 from engram.state import Field
 from engram.tasks import Copy, PAutomaC
@@ -311,7 +312,7 @@ def test_nothing_changes(fails: bool) -> None:
 
 @pytest.mark.parametrize("model", ["exprnn", "nnrnn", "urnn", "s4d"])
 def test_nothing_changes_in_our_layers(model: str) -> None:
-    layer = engram.nn.make_model(model, 3, 4)
+    layer = make_core(model, 3, 4)
     before, twin = _facts(layer), copy.deepcopy(layer)
     profile(layer, length=12, parts=("gradient_reach", "lyapunov", "separation_rank", "structure"))
     _same(before, _facts(layer))

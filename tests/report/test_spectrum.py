@@ -9,7 +9,7 @@ import torch
 from engram.cli import main
 from engram.errors import OptionError
 from engram.maps import MAPS, haar
-from engram.nn import MODELS, NETWORKS
+from engram.models import MODELS
 from engram.report import draw_spectrum
 
 
@@ -37,7 +37,7 @@ def test_draw_command_refuses_an_unknown_model(capsys: pytest.CaptureFixture[str
     assert "Did you mean 'nnrnn'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("what", "known"), [("models", {**MODELS, **NETWORKS}), ("maps", MAPS)])
+@pytest.mark.parametrize(("what", "known"), [("models", MODELS), ("maps", MAPS)])
 def test_list_command(what: str, known: dict[str, object], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", what, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)

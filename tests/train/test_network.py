@@ -6,10 +6,13 @@ import pytest
 import torch
 from torch import nn
 
+from engram import models
 from engram.errors import OptionError
-from engram.nn import MODELS
+from engram.models import MODELS, Model, OneHot
 from engram.tasks import Adding, Copy, PennTreebank, PermutedMNIST, Task
-from engram.train import Network, Settings, make_network
+from engram.train import Settings, make_network
+
+LAYERS = [name for name, entry in MODELS.items() if not entry.answers_itself]
 
 # spec/spectral.md 6.6: recurrent + input + modReLU bias + decoder [+ embedding], one bias a gate.
 COUNTS = [
@@ -41,7 +44,7 @@ def test_parameter_counts_of_the_papers(task: Task, model: str, hidden: int, cou
 
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("task", [Copy(3, 2), Adding(7), PennTreebank(bptt=5)], ids=lambda task: task.name)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", LAYERS)
 def test_every_model_fits_every_kind_of_task(model: str, task: Task, layers: int) -> None:
     """Answers at every step or at the last, numbers or symbols; a state that can be given back."""
     network = make_network(Settings(task, model, hidden=6, layers=layers, embedding=3 if task.vocabulary else None))
@@ -63,15 +66,15 @@ def test_the_last_step_only() -> None:
     """The same as all steps, of which all but the last are thrown away."""
     task = Adding(7)
     network = make_network(Settings(task, "exprnn", hidden=6))
-    network.layer.return_sequence = False
+    network.core.return_sequence = False
     inputs = torch.randn(task.steps, 4, 2)
     last, state = network(inputs)
-    network.layer.return_sequence = True
+    network.core.return_sequence = True
     every, same = network(inputs)
     assert last.equal(every)
     assert isinstance(state, torch.Tensor)
     assert state.equal(same)
-    every_step = network.head(network.layer(inputs)[0])
+    every_step = network.head(network.core(inputs)[0])
     assert last.allclose(every_step[-1:])
 
 
@@ -80,23 +83,25 @@ def test_one_hot_or_embedded() -> None:
     task = PennTreebank(bptt=5)
     symbols = torch.randint(50, (5, 2))
     plain = make_network(Settings(task, "lstm", hidden=6, embedding=0))
-    assert plain.embedding is None
+    assert isinstance(plain.encoder, OneHot)
     one_hot = nn.functional.one_hot(symbols, 50).float()
-    assert plain(symbols)[0].equal(plain.head(plain.layer(one_hot)[0]))
+    assert plain(symbols)[0].equal(plain.head(plain.core(one_hot)[0]))
     embedded = make_network(Settings(task, "lstm", hidden=6))
-    assert isinstance(embedded.embedding, nn.Embedding)
-    assert embedded.embedding.weight.shape == (50, 200)
-    assert embedded(symbols)[0].equal(embedded.head(embedded.layer(embedded.embedding(symbols))[0]))
+    assert isinstance(embedded.encoder, nn.Embedding)
+    assert embedded.encoder.weight.shape == (50, 200)
+    assert embedded(symbols)[0].equal(embedded.head(embedded.core(embedded.encoder(symbols))[0]))
+
+
+class Sum(nn.Module):
+    """The sum of all inputs so far, three times."""
+
+    def forward(self, inputs: torch.Tensor, state: Any = None) -> tuple[torch.Tensor, Any]:
+        return inputs.cumsum(0).repeat(1, 1, 3), state
 
 
 def test_any_module_will_do() -> None:
     """A layer of one's own, whose number of features is asked from itself."""
-
-    class Sum(nn.Module):
-        def forward(self, inputs: torch.Tensor, state: Any = None) -> tuple[torch.Tensor, Any]:
-            return inputs.cumsum(0).repeat(1, 1, 3), state
-
-    network = Network(Copy(3, 2), Sum())
+    network = models.make_network(Copy(3, 2), Model(f"{__file__}:Sum"))
     assert network.head.in_features == 3 * Copy(3, 2).input_size
     assert network.penalty() is None
 
@@ -112,7 +117,7 @@ def test_the_same_seed_gives_the_same_weights() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(OptionError, match="embedding is for tasks of symbols; copy has 10 numbers a step"):
+    with pytest.raises(OptionError, match="embedding is for tasks of symbols or images; copy has 10 numbers a step"):
         make_network(Settings(Copy(5), "lstm", embedding=3))
     for model in ("lstm", "exprnn"):
         with pytest.raises(OptionError, match="no_such"):
@@ -154,11 +159,11 @@ def test_both_directions_have_read_everything(model: str) -> None:
     """The answer at the last step depends on the first input and on the last, through either direction."""
     network = make_network(Settings(Adding(9), model, hidden=4, option=("bidirectional=True",)))
     inputs = torch.rand(9, 2, 2)
-    features = network._features(inputs)[0]
+    features = network.head.select(network.features(inputs)[0])
     assert features.shape == (1, 2, 8)
     for step in (0, -1):
         changed = inputs.clone()
         changed[step] += 1
-        moved = (network._features(changed)[0] - features).abs()[0]
+        moved = (network.head.select(network.features(changed)[0]) - features).abs()[0]
         assert moved[:, :4].sum() > 0
         assert moved[:, 4:].sum() > 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.errors import DTypeError, EngramError, OptionError
-from engram.nn import MODELS
+from engram.models import MODELS
 from engram.tasks import TASKS, Adding, Copy, TransferCopy
 from engram.train import Settings, read_options
 from engram.train._settings import OPTIMIZERS, PRECISIONS

@@ -11,8 +11,7 @@ from engram.cli._parse import parse
 from engram.errors import OptionError
 from engram.nn import TensorTrainNet
 from engram.tasks import Adding, StartEnd
-from engram.train import Settings, load_network, resume, train
-from engram.train._network import make_network
+from engram.train import Settings, load_network, make_network, resume, train
 
 TASK = StartEnd(length=6, data=2, symbols=2)
 
@@ -37,8 +36,8 @@ def test_flags_of_the_model() -> None:
 
 def test_the_network_of_the_settings() -> None:
     network = make_network(settings(option=("equal_cores=True", "features=2")))
-    assert isinstance(network.layer, TensorTrainNet)
-    assert (network.layer.equal_cores, network.layer.features, network.layer.steps) == (True, 2, 6)
+    assert isinstance(network.core, TensorTrainNet)
+    assert (network.core.equal_cores, network.core.features, network.core.steps) == (True, 2, 6)
     outputs, state = network(torch.randn(6, 5, TASK.input_size))
     assert outputs.shape == (1, 5, 3)
     assert state is None

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
+from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.convert import WeightedAutomaton, word_values
 from engram.errors import EngramError, OptionError
-from engram.train import Network, RunDirectory, load_network
+from engram.models import Embedding, EveryStep
+from engram.train import RunDirectory, load_network
 
 WORDS, LONGEST, EXACT = 256, 20, 40_000_000
 """Random words, their symbols, and the products of exact numbers that they may take: some seconds."""
@@ -42,6 +44,8 @@ class Automaton:
     exact."""
     last: bool = False
     """Of a run, the last weights, not those of the best validation."""
+    allow: Allow = ()
+    """Packages or files whose code the run may import: of a model or a task of your own."""
     json: bool = False
     """Print one JSON object."""
 
@@ -70,12 +74,15 @@ class Automaton:
         print(json.dumps(report) if self.json else self._told(report))
 
     def _of_run(self) -> WeightedAutomaton:
-        run, network = RunDirectory(self.source), load_network(self.source, best=not self.last)
+        run, network = (
+            RunDirectory(self.source, self.allow),
+            load_network(self.source, best=not self.last, allow=self.allow),
+        )
         words = f"{self.source}, a run of {run.settings.model} on {run.settings.task.name}"
-        if not run.settings.task.vocabulary or not isinstance(network, Network):
+        if not run.settings.task.vocabulary or not isinstance(network.head, EveryStep):
             raise OptionError(f"{words}: an automaton reads symbols, and the inputs of this run are numbers")
-        layer: Any = network.layer
-        embedding = None if network.embedding is None else network.embedding.weight
+        layer: Any = network.core
+        embedding = network.encoder.weight if isinstance(network.encoder, Embedding) else None
         try:
             return WeightedAutomaton.from_network(layer, network.head, embedding)
         except EngramError as error:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import torch
 import tyro
 
+from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.cli._converted import compared, load_run, settings_of, write_run
 from engram.convert import deepen, flatten
@@ -28,6 +29,8 @@ class Depth(ABC):
     """The directory of the new run."""
     last: bool = False
     """The last weights, not those of the best validation."""
+    allow: Allow = ()
+    """Packages or files whose code the run may import: of a model or a task of your own."""
     json: bool = False
     """Print one JSON object."""
 
@@ -37,18 +40,18 @@ class Depth(ABC):
         """The new layer."""
 
     def run(self) -> None:
-        run, network = load_run(self.folder, self.output, best=not self.last)
-        old: Any = network.layer
+        run, network = load_run(self.folder, self.output, best=not self.last, allow=self.allow)
+        old: Any = network.core
         with plain(stderr=True).status("converting ..."):
             try:
                 layer = self.changed(old)
                 settings = settings_of(run.settings, layer)
             except EngramError as error:
                 raise OptionError(f"{self.folder}, a run of {run.settings.model}: {error}") from None
-            features = network.head.in_features
+            features: Any = network.head.in_features
             width = layer.hidden_size * layer.directions
             made = write_run(self.output, settings, network, layer, torch.arange(width - features, width))
-            found = compared(run.settings, network, load_network(self.output))  # type: ignore[arg-type]
+            found = compared(run.settings, network, load_network(self.output, allow=made.allow))
         report = {
             "run": str(self.output),
             "from": str(self.folder),

@@ -1,6 +1,7 @@
 """``engram convert torch`` and ``engram convert onnx``: the layer of a run for programs without engram."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,12 +11,13 @@ import torch
 import tyro
 from torch import nn
 
+from engram.cli._allow import Allow
 from engram.convert import to_onnx
 from engram.errors import OptionError
 from engram.files import write_whole
 from engram.nn import RNN
 from engram.state import each
-from engram.train import RunDirectory, load_network
+from engram.train import load_network
 
 STEPS, BATCH = 50, 8
 SIZES = ("input_size", "hidden_size", "num_layers", "bias", "bidirectional")
@@ -36,13 +38,15 @@ class Torch:
     """The file, .safetensors."""
     last: bool = False
     """The last weights, not those of the best validation."""
+    allow: Allow = ()
+    """Packages or files whose code the run may import: of a model or a task of your own."""
     json: bool = False
     """Print one JSON object."""
 
     def run(self) -> None:
         if self.output.suffix != ".safetensors":
             raise OptionError(f"-o must end in .safetensors, got {self.output}")
-        layer = _layer(self.folder, best=not self.last)
+        layer = _layer(self.folder, self.allow, best=not self.last)
         if not isinstance(layer, RNN | nn.RNNBase):
             raise OptionError(f"{self.folder} has a {type(layer).__name__}: only an RNN, LSTM or GRU is one of torch's")
         plain: Any = layer.to_torch() if isinstance(layer, RNN) else layer
@@ -66,21 +70,22 @@ class Onnx:
     """The file, .onnx."""
     last: bool = False
     """The last weights, not those of the best validation."""
+    allow: Allow = ()
+    """Packages or files whose code the run may import: of a model or a task of your own."""
     json: bool = False
     """Print one JSON object."""
 
     def run(self) -> None:
         if self.output.suffix != ".onnx":
             raise OptionError(f"-o must end in .onnx, got {self.output}")
-        layer: Any = _layer(self.folder, best=not self.last)
+        layer: Any = _layer(self.folder, self.allow, best=not self.last)
         to_onnx(layer, self.output)
         report = {"file": str(self.output)} | {name: getattr(layer, name) for name in SIZES[:3]}
         print(json.dumps(report) if self.json else f"file: {self.output}")
 
 
-def _layer(folder: Path, *, best: bool) -> nn.Module:
-    RunDirectory(folder)
-    return load_network(folder, best=best).layer
+def _layer(folder: Path, allow: Sequence[str], *, best: bool) -> nn.Module:
+    return load_network(folder, best=best, allow=allow).core
 
 
 @torch.no_grad()

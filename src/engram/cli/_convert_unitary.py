@@ -11,12 +11,14 @@ import torch.nn.functional as F
 import tyro
 from torch import Tensor
 
+from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.cli._converted import load_run, settings_of, write_run
 from engram.convert import to_orthogonal
 from engram.errors import OptionError
+from engram.models import Embedding, Network
 from engram.nn import RNN
-from engram.train import Network, Settings
+from engram.train import Settings
 
 COMPARED = 64  # sequences of the test that both networks run on
 
@@ -43,13 +45,15 @@ class Unitary:
     """If the network is not contractive, convert the nearest one that is (another network)."""
     last: bool = False
     """The last weights, not those of the best validation."""
+    allow: Allow = ()
+    """Packages or files whose code the run may import: of a model or a task of your own."""
     json: bool = False
     """Print one JSON object."""
 
     def run(self) -> None:
         output = self.output or self.folder.parent / f"{self.folder.resolve().name}-orthogonal"
-        run, network = load_run(self.folder, output, best=not self.last)
-        layer = network.layer
+        run, network = load_run(self.folder, output, best=not self.last, allow=self.allow)
+        layer = network.core
         if not isinstance(layer, RNN):
             raise OptionError(f"only a ReLU RNN has an orthogonal twin; {self.folder} has model {run.settings.model}")
         with plain(stderr=True).status("converting ..."), torch.no_grad():
@@ -73,10 +77,15 @@ def _inputs(settings: Settings, network: Network) -> tuple[Tensor, float]:
     first = tests[0][0].inputs[:, :COMPARED]
     if network.vocabulary:
         one_hot = torch.eye(network.vocabulary)
-        table = one_hot if network.embedding is None else network.embedding.weight
+        table = network.encoder.weight if isinstance(network.encoder, Embedding) else one_hot
         return F.embedding(first, table).to(network.dtype), _largest(table)
     everything = (batches[k].inputs for batches in tests for k in range(batches.per_epoch))
-    return first.to(network.dtype), max(map(_largest, everything))
+    return _read(network, first), max(_largest(_read(network, inputs)) for inputs in everything)
+
+
+def _read(network: Network, inputs: Tensor) -> Tensor:
+    """What the layer reads, ``(T, B, D)``."""
+    return network.encode(inputs.to(network.dtype) if inputs.is_floating_point() else inputs)
 
 
 def _largest(rows: Tensor) -> float:

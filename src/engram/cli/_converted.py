@@ -1,6 +1,7 @@
 """A saved run whose layer was converted, as a run of its own."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import join
@@ -10,19 +11,20 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import OptionError, RunError
+from engram.models import EveryStep, Network
 from engram.nn import LinearRNN
-from engram.train import Network, RunDirectory, Settings, Worker, load_network, make_fabric, without_denormals
+from engram.train import RunDirectory, Settings, Worker, load_network, make_fabric, without_denormals
 
 COMPARED = 1024
 """Sequences of the test that both networks run on, about."""
 
 
-def load_run(folder: Path, output: Path, *, best: bool) -> tuple[RunDirectory, Network]:
+def load_run(folder: Path, output: Path, *, best: bool, allow: Sequence[str]) -> tuple[RunDirectory, Network]:
     """A run and its network, which is a layer and a read-out; before anything is computed for an output in use."""
-    run, network = RunDirectory(folder), load_network(folder, best=best)
+    run, network = RunDirectory(folder, allow), load_network(folder, best=best, allow=allow)
     if (output / "run.json").exists():
         raise RunError(f"{output} holds a run already: give another directory with -o")
-    if not isinstance(network, Network):
+    if not isinstance(network.head, EveryStep):  # all read-outs are of that kind
         raise OptionError(f"{folder} is a run of {run.settings.model}, one tensor without a layer: it stays as it is")
     return run, network
 
@@ -55,14 +57,13 @@ def write_run(folder: Path, settings: Settings, network: Network, layer: nn.Modu
     with without_denormals(settings.threads), torch.no_grad():
         worker = Worker(make_fabric(settings), made)
         new: Any = worker.loop.network
-        new.layer.load_state_dict(layer.state_dict())
+        new.core.load_state_dict(layer.state_dict())
         new.head.weight.zero_()
         new.head.weight[:, selection] = network.head.weight
         new.head.bias.copy_(network.head.bias)
-        if network.embedding is not None:
-            new.embedding.load_state_dict(network.embedding.state_dict())
+        new.encoder.load_state_dict(network.encoder.state_dict())
         worker.work()
-    return RunDirectory(folder)
+    return RunDirectory(folder, made.allow)
 
 
 @torch.no_grad()

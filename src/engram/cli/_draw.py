@@ -10,7 +10,8 @@ import tyro
 from engram.cli._console import plain
 from engram.cli._subcommands import subcommands
 from engram.errors import OptionError, check_size
-from engram.nn import Recurrent, make_model
+from engram.models import make_core
+from engram.nn import Recurrent
 from engram.report import draw_rac, draw_spectrum
 
 
@@ -32,7 +33,7 @@ class Spectrum:
 
     def run(self) -> None:
         torch.manual_seed(self.seed)
-        layer: Any = make_model(self.model, 1, check_size("--hidden", self.hidden))
+        layer: Any = make_core(self.model, 1, check_size("--hidden", self.hidden), output_size=1, steps=2)
         cell = layer.cells[0] if isinstance(layer, Recurrent) else None
         matrix = getattr(cell, "rotation", None) if hasattr(cell, "rotation") else getattr(cell, "weight_hh", None)
         if matrix is None:

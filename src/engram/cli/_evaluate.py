@@ -7,6 +7,7 @@ from typing import Annotated
 
 import tyro
 
+from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.files import printable
 from engram.report import draw_curves
@@ -30,15 +31,18 @@ class Evaluate:
     """Options of the task to change, as NAME=VALUE: delay=2000."""
     last: bool = False
     """The last weights, not those of the best validation."""
+    allow: Allow = ()
+    """Packages or files whose code the run may import: of a model or a task of your own."""
     plot: bool = False
     """Draw loss and metric over the steps to curves.svg in the run directory."""
     json: bool = False
     """Print one JSON object: scores by split."""
 
     def run(self) -> None:
-        run, console = RunDirectory(self.folder), plain(stderr=True)
+        run, console = RunDirectory(self.folder, self.allow), plain(stderr=True)
         with console.status("evaluating ..."):
-            results = evaluate(self.folder, self.split, best=not self.last, **read_options(self.option))
+            options = read_options(self.option)
+            results = evaluate(self.folder, self.split, best=not self.last, allow=self.allow, **options)
         if self.json:
             print(json.dumps(results))
         else:

@@ -10,27 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from engram.certify import CLAIMS
-from engram.maps import MAPS, Free
-from engram.nn import MODELS, NETWORKS, Recurrent
+from engram.maps import MAPS
+from engram.models import MODELS
 from engram.tasks import TASKS
 
-# The two that are torch's own, to compare with.
-TORCH = {
-    "lstm": {
-        "equation": "i, f, o = sigmoid(...), c' = f c + i tanh(...), h' = o tanh(c')",
-        "recurrent parameters": "4N^2",
-        "a step": "O(N^2)",
-        "a build": "-",
-        "source": "Hochreiter and Schmidhuber 1997",
-    },
-    "gru": {
-        "equation": "r, z = sigmoid(...), n = tanh(W x + r U h), h' = (1 - z) n + z h",
-        "recurrent parameters": "3N^2",
-        "a step": "O(N^2)",
-        "a build": "-",
-        "source": "Cho et al. 2014",
-    },
+COLUMNS = {
+    "models": ("name", "good for", "equation", "recurrent parameters", "source"),
+    "tasks": ("name", "what", "metric", "options"),
 }
+"""What fits beside each other on a screen; --json has all."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +36,14 @@ class List:
     def run(self) -> None:
         rows = {"models": _models, "maps": _maps, "tasks": _tasks, "claims": _claims}[self.what]()
         if self.json:
-            print(json.dumps(rows))
+            print(json.dumps(rows, default=str))
             return
-        shown = ("name", "what", "metric", "options") if self.what == "tasks" else tuple(rows[0])  # --json has all
+        shown = COLUMNS.get(self.what, tuple(rows[0]))
         table = Table(
             title=self.what if self.what in ("tasks", "claims") else f"{self.what} (N hidden units)", show_lines=True
         )
         for column in shown:
-            table.add_column(column, overflow="fold", no_wrap=column == "name" and self.what == "tasks")
+            table.add_column(column, overflow="fold", no_wrap=column == "name" and self.what in COLUMNS)
         for row in rows:
             table.add_row(*(_text(row[column]) for column in shown))
         Console().print(table)
@@ -66,35 +54,19 @@ def _text(value: Any) -> str:
 
 
 def _models() -> list[dict[str, Any]]:
-    rows = []
-    for name, layer in MODELS.items():
-        if not issubclass(layer, Recurrent):
-            rows.append({"name": name, "class": f"torch.nn.{layer.__name__}", **TORCH[name]})
-            continue
-        map = layer.matrix or Free
-        own = layer.matrix is not None and layer.matrix is not Free
-        rows.append(
-            {
-                "name": name,
-                "class": f"engram.nn.{layer.__name__}",
-                "equation": layer.cell.equation + (f"; {map.equation.replace('W =', 'W_hh =')}" if own else ""),
-                "recurrent parameters": layer.cell.count or map.count,
-                "a step": layer.cell.step_cost,
-                "a build": _order(map.build_cost),
-                "source": layer.source,
-            }
-        )
-    return rows + [
+    return [
         {
             "name": name,
-            "class": f"engram.nn.{network.__name__}",
-            "equation": "h_y = <W_y, f(x_1) o ... o f(x_d)>, " + network.tensor,
-            "recurrent parameters": network.count,
-            "a step": network.step_cost,
-            "a build": "-",
-            "source": network.source,
+            "class": f"{entry.kind.__module__.partition('.')[0]}.nn.{entry.kind.__name__}",
+            "good for": entry.good_for,
+            "equation": entry.equation,
+            "options": {key: option.default for key, option in entry.options.items()},
+            "recurrent parameters": entry.parameters,
+            "a step": entry.step_cost,
+            "a build": entry.build_cost,
+            "source": entry.source,
         }
-        for name, network in NETWORKS.items()
+        for name, entry in MODELS.items()
     ]
 
 

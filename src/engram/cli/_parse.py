@@ -24,7 +24,7 @@ from engram.cli._subcommands import subcommands
 from engram.cli._train import Resume, Train
 from engram.errors import FileError, OptionError, unknown
 from engram.files import read_bounded
-from engram.nn import MODELS, NETWORKS, model_options
+from engram.models import MODELS
 from engram.tasks import TASKS
 from engram.train import Settings
 
@@ -105,12 +105,12 @@ def _model_options(words: list[str]) -> list[str]:
     """``--equal-cores`` and ``--activation relu``, where the model has such an option and the run has not, as
     ``--option equal_cores=True`` and ``--option activation=relu``."""
     named = [words[place + 1] for place, word in enumerate(words[:-1]) if word == "--model"]
-    if not named or named[-1] not in {**MODELS, **NETWORKS}:
+    if not named or named[-1] not in MODELS:
         return words
     tasks = [TASKS[word] for word in words if word in TASKS][:1]
     kinds: list[Any] = [Train, *tasks]
     taken = {field.name for kind in kinds for field in fields(kind)}
-    known = model_options(named[-1]) - taken
+    known = {*MODELS[named[-1]].options} - taken
     result: list[str] = []
     place = 0
     while place < len(words):

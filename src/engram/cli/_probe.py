@@ -1,10 +1,7 @@
 """``engram probe``."""
 
-import importlib
 import json
-import sys
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
+from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.errors import OptionError, check_choice
+from engram.imports import load
 from engram.probe import PARTS, Cost, Profile, profile, profile_run
 from engram.report import write_probe_page
 from engram.train import read_options
@@ -50,6 +49,8 @@ class Probe:
     """Of the weights that a factory draws, and of the inputs."""
     last: bool = False
     """Of a run: the last weights, not those of the best validation."""
+    allow: Allow = ()
+    """Of a run: packages or files whose code it may import, of a model or a task of your own."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Where a page (.html) or a picture (.svg or .png) goes."""
     json: bool = False
@@ -106,7 +107,7 @@ class Probe:
                 raise OptionError("--input-size, --option and --batch-first are for module:factory; a run knows them")
             if not Path(model).exists():
                 raise OptionError(f"there is no run {model}; a model is given as module:factory, such as torch.nn:LSTM")
-            return profile_run(model, best=not self.last, length=self.length, **common)
+            return profile_run(model, best=not self.last, length=self.length, allow=self.allow, **common)
         torch.manual_seed(self.seed)
         module = make(model, read_options(self.option))
         if self.length is not None:
@@ -116,26 +117,9 @@ class Probe:
 
 def make(name: str, options: dict[str, Any]) -> nn.Module:
     """The model that ``package.module:factory`` makes, or is; every way in which that can fail is told in one line."""
-    module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute:
+    if not all(name.rpartition(":")[::2]):
         raise OptionError(f"a model is given as module:factory, such as torch.nn:LSTM; got {name!r}")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise OptionError(
-                f"{module_name} cannot be imported: it needs {error.name}, which is not installed"
-            ) from error
-        raise OptionError(f"there is no module {error.name!r}, here or installed: {name} is module:factory") from None
-    except Exception as error:
-        raise OptionError(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from error
-    if not hasattr(module, attribute):
-        near = get_close_matches(attribute, [found for found in vars(module) if not found.startswith("_")], n=1)
-        hint = f". Did you mean {near[0]!r}?" if near else ""
-        raise OptionError(f"there is no {attribute!r} in {module_name}{hint}")
-    factory = getattr(module, attribute)
+    factory = load(name)
     if isinstance(factory, nn.Module):
         return factory
     if not callable(factory):

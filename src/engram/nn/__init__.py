@@ -10,7 +10,6 @@ from engram.nn._explicit import explicit_adding, explicit_copy
 from engram.nn._gated import GORU, GORUCell, HenaffCell, HenaffRNN
 from engram.nn._linear import DepthRNN, LinearCell, LinearRNN
 from engram.nn._mirnn import MIRNN, MIRNNCell
-from engram.nn._models import MODELS, NETWORKS, make_model, model_options
 from engram.nn._rac import RAC, RACCell, RACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._rnn import RNN, RNNCell
@@ -50,8 +49,6 @@ __all__ = [
     "GORU",
     "IRNN",
     "MIRNN",
-    "MODELS",
-    "NETWORKS",
     "RAC",
     "RNN",
     "S4",
@@ -98,7 +95,5 @@ __all__ = [
     "doctor",
     "explicit_adding",
     "explicit_copy",
-    "make_model",
-    "model_options",
     "safe_globals",
 ]

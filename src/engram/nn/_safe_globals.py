@@ -11,7 +11,6 @@ from engram.nn import _laws
 from engram.nn._as_lstm import AsLSTM
 from engram.nn._bare_cell import BareCell, empty_cell
 from engram.nn._gated import OpenReset
-from engram.nn._models import MODELS, NETWORKS
 from engram.nn._rac import RACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._s4_block import S4State
@@ -21,14 +20,16 @@ from engram.nn._tensor_net import TensorNet
 ROOMS = ("engram.maps.", "engram.nn.")
 TORCH = (
     nn.BatchNorm1d,
+    nn.GRU,
     nn.Identity,
+    nn.LSTM,
     nn.LayerNorm,
     nn.Linear,
     nn.ModuleDict,
     nn.ModuleList,
     ParametrizationList,
 )
-"""Of what torch's own modules our layers are made."""
+"""Of what torch's own modules our layers are made, and the two that stand beside them."""
 
 
 def safe_globals() -> list[Any]:
@@ -44,7 +45,7 @@ def safe_globals() -> list[Any]:
     """
     kinds = [kind for base in (BareCell, Map, Recurrent, StateSpace, TensorNet) for kind in _family(base)]
     laws = [kind for kind in vars(_laws).values() if isinstance(kind, type) and kind.__module__ == _laws.__name__]
-    known = {*kinds, *laws, OpenReset, *MODELS.values(), *NETWORKS.values(), AsLSTM, RACState, S4State, *TORCH}
+    known = {*kinds, *laws, OpenReset, AsLSTM, RACState, S4State, *TORCH}
     return [*sorted(known, key=lambda kind: (kind.__module__, kind.__qualname__)), empty_cell]
 
 

@@ -10,6 +10,7 @@ from torch.nn.parameter import is_lazy
 
 from engram.errors import DTypeError, EngramError, OptionError, ShapeError, check_size
 from engram.files import one_line
+from engram.models import Network
 
 
 class Caller:
@@ -32,7 +33,7 @@ class Caller:
         weight = next((p for p in module.parameters() if p.is_floating_point() or p.is_complex()), torch.zeros(()))
         self.dtype, self.device = weight.dtype.to_real(), weight.device
         self._embedding = next((m for m in module.modules() if isinstance(m, nn.Embedding)), None)
-        vocabulary = getattr(module, "vocabulary", 0) if hasattr(module, "layer") else 0  # of engram's own networks
+        vocabulary = module.vocabulary if isinstance(module, Network) else 0
         self.symbols = bool(vocabulary)
         size = (vocabulary or _found_size(module)) if input_size is None else input_size
         if size is None:
@@ -89,7 +90,7 @@ class Caller:
             vectors = inputs @ self._embedding.weight
             hook: Any = self._embedding.register_forward_hook(lambda *_: vectors)
         else:
-            hook = self.module.layer.register_forward_pre_hook(lambda _, given: (inputs, *given[1:]))  # type: ignore[union-attr]
+            hook = self.module.core.register_forward_pre_hook(lambda _, given: (inputs, *given[1:]))  # type: ignore[union-attr]
         try:
             yield inputs.argmax(-1)
         finally:

@@ -1,5 +1,6 @@
 """The contract of a task."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -7,6 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from engram.imports import FILE_MODULE, load_class, name_of
 from engram.tasks._batches import Batches, Drawn, Fresh, Indexed
 from engram.tasks._seeds import seeded
 
@@ -14,7 +16,9 @@ from engram.tasks._seeds import seeded
 class Batch(NamedTuple):
     """B sequences of T steps, and what is asked of them at S steps: S = T, or 1 where only the last step answers.
 
-    inputs: ``(T, B, D)`` numbers, or ``(T, B)`` whole numbers below ``task.vocabulary``, which a network embeds.
+    inputs: ``(T, B, *input_shape)`` numbers, as ``(T, B, D)``, or images ``(T, B, channels, height, width)``;
+        ``(T, B)`` whole numbers below ``task.vocabulary``, symbols, which a network embeds;
+        ``(T, B)`` whole numbers below K, rows of ``task.objects()``, where the task has such a table.
     targets: ``(S, B)`` classes, or ``(S, B, C)`` values.
     mask: ``(S, B)``, True where the metrics count.
     """
@@ -32,8 +36,8 @@ class Task(ABC):
     """
 
     name: ClassVar[str]
-    """What the command line calls it."""
-    source: ClassVar[str]
+    """What the command line calls it, and the folders of its runs; default: the name of the class."""
+    source: ClassVar[str] = ""
     """Where the protocol is from."""
     answer: ClassVar[Literal["every", "last"]] = "every"
     """Whether every step is asked for an output, or the last one only."""
@@ -42,7 +46,12 @@ class Task(ABC):
     is_data_set: ClassVar[bool] = False
     """Whether the training sequences are a fixed set, not drawn."""
     embedding: ClassVar[int] = 0
-    """The size of the embedding in the paper, where there is one."""
+    """The size of the embedding (of symbols, or of an image) in the paper, where there is one."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not hasattr(cls, "name"):
+            cls.name = cls.__name__
 
     @property
     def vocabulary(self) -> int:
@@ -55,9 +64,24 @@ class Task(ABC):
         return True
 
     @property
-    @abstractmethod
     def input_size(self) -> int:
-        """D, the features of the input (of symbols: their number)."""
+        """D, the features of the input at a step (of symbols: their number). Give this, or :attr:`input_shape`."""
+        return math.prod(self.input_shape)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of the input at a step, of any rank: ``(D,)``, or ``(channels, height, width)`` of an image."""
+        if type(self).input_size is Task.input_size:
+            raise NotImplementedError(f"{type(self).__name__} must say its input_size, or its input_shape")
+        return (self.input_size,)
+
+    def objects(self) -> Tensor | None:
+        """A table ``(K, *input_shape)`` of all that can be seen at a step, where there is one, such as K images.
+
+        The inputs of a batch are then rows of it, and a network encodes each of them once per call, however often a
+        batch shows it. The exams of a task have the same table.
+        """
+        return None
 
     @property
     @abstractmethod
@@ -114,3 +138,13 @@ class Task(ABC):
     def options(self) -> dict[str, Any]:
         """The fields, for a settings file."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __reduce_ex__(self, protocol: Any) -> str | tuple[Any, ...]:
+        """A task of a file that was read by its path is read again by another process, which has no such module."""
+        if type(self).__module__.startswith(FILE_MODULE):
+            return _again, (name_of(type(self)), self.options())
+        return super().__reduce_ex__(protocol)
+
+
+def _again(name: str, options: dict[str, Any]) -> Task:
+    return load_class(name, Task)(**options)  # type: ignore[type-abstract]

@@ -3,7 +3,8 @@
 from dataclasses import fields
 from typing import Any
 
-from engram.errors import unknown
+from engram.errors import EngramError, OptionError, unknown
+from engram.imports import is_outside, load_class, name_of
 from engram.tasks._adding import Adding
 from engram.tasks._contractive import ContractiveSystem
 from engram.tasks._copy import Copy
@@ -46,15 +47,30 @@ TASKS: dict[str, type[Task]] = {
 
 
 def make_task(name: str, **options: Any) -> Task:
-    """A task by name.
+    """A task by name: one of :data:`TASKS`, or ``package.module:Class`` or ``file.py:Class``, which is imported.
 
     >>> make_task("copy", delay=50).steps
     70
     """
-    if name not in TASKS:
+    if name not in TASKS and not is_outside(name):
         raise unknown("task", name, TASKS)
-    known = [field.name for field in fields(TASKS[name])]
+    kind = TASKS[name] if name in TASKS else load_class(name, Task)  # type: ignore[type-abstract]
+    known = [field.name for field in fields(kind)]
     for option in options:
         if option not in known:
             raise unknown(f"option of {name}", option, known)
-    return TASKS[name](**options)
+    try:
+        return kind(**options)
+    except TypeError as error:
+        if isinstance(error, EngramError):
+            raise
+        raise OptionError(f"task {name}: {error}") from error  # an option without a default, or an abstract class
+
+
+def task_name(task: Task) -> str:
+    """The name by which :func:`make_task` makes such a task.
+
+    >>> task_name(Copy(delay=50))
+    'copy'
+    """
+    return task.name if TASKS.get(task.name) is type(task) else name_of(type(task))

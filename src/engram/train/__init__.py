@@ -3,7 +3,7 @@
 from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
-from engram.train._network import Network, make_network
+from engram.train._network import make_network
 from engram.train._optimizer import Optimizers
 from engram.train._plan import plan
 from engram.train._run import resume, train
@@ -12,7 +12,6 @@ from engram.train._trained import evaluate, load_network
 from engram.train._worker import Worker
 
 __all__ = [
-    "Network",
     "Optimizers",
     "RunDirectory",
     "Settings",

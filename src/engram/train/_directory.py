@@ -3,6 +3,7 @@
 import json
 import platform
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import torch
 from engram import __version__
 from engram.errors import EngramError, RunError, StoppedError, check_number, check_size
 from engram.files import beside, parse_json, prepare, publish, read_bounded, read_json
+from engram.imports import is_outside
 from engram.kernels import status as kernel_status
+from engram.tasks import task_name
 from engram.train._checkpoint import FILES as CHECKPOINTS
 from engram.train._files import check_plain_in, go_on, locked
 from engram.train._settings import Settings
@@ -22,17 +25,20 @@ MOST_FACTS, MOST_METRICS = 2**24, 2**28
 
 
 class RunDirectory:
-    """One run on disk. ``RunDirectory(path)`` opens it; :meth:`create` makes it."""
+    """One run on disk. ``RunDirectory(path)`` opens it; :meth:`create` makes it.
 
-    def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
+    A run whose model or task is code outside engram is opened only if ``allow`` has its package or its file.
+    """
+
+    def __init__(self, folder: Path | str, allow: Sequence[str] = ()) -> None:
+        self.folder, self.allow = Path(folder), (allow,) if isinstance(allow, str) else tuple(allow)
         check_own(self.folder)
         path = self.folder / "run.json"
         if not path.is_file():
             raise RunError(f"{self.folder} is not a run: it has no run.json. Runs are made by: engram train TASK")
         try:
             self.facts = _facts(read_json(path, MOST_FACTS, finite=False))
-            self.settings = Settings.from_dict(self.facts["settings"])
+            self.settings = Settings.from_dict(self.facts["settings"], self.allow)
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, EngramError):
                 raise RunError(f"{path}: {error}") from None
@@ -59,7 +65,8 @@ class RunDirectory:
             "command": command,
         }
         _write_facts(folder / "run.json", facts)
-        return cls(folder)
+        names = [settings.model, task_name(settings.task)]
+        return cls(folder, [name for name in names if is_outside(name)])  # the person's own word
 
     def note(self, **facts: Any) -> None:
         """Change entries of run.json."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import DivergedError, check_between, check_number, check_size
-from engram.state import State, each
+from engram.state import State
 from engram.tasks import Batch, Batches, seed_of
 from engram.train._checkpoint import Checkpoint, pack, under, unpack
 from engram.train._evaluate import evaluate_split, place
@@ -77,7 +77,7 @@ class Loop:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         if self.train_batches.carries:
-            self.carry = each(lambda s: s.detach(), state)
+            self.carry = self.network.carry(state)
         self.step += 1
         self.seconds += time.perf_counter() - begin
         return value, outputs.detach(), batch

@@ -7,8 +7,9 @@ from typing import Any, Literal, Self
 
 from engram.errors import LARGEST, DTypeError, OptionError, check_choice, check_number, check_size, unknown
 from engram.files import seal
-from engram.nn import MODELS, NETWORKS
-from engram.tasks import TASKS, Batches, Task, make_task
+from engram.imports import check_allowed, full_name, is_outside
+from engram.models import MODELS, Model
+from engram.tasks import TASKS, Batches, Task, make_task, task_name
 
 OPTIMIZERS = ("adam", "adamw", "rmsprop", "sgd")
 PRECISIONS = ("32-true", "64-true", "bf16-mixed")
@@ -106,8 +107,10 @@ class Settings:
     def __post_init__(self) -> None:
         if not isinstance(self.task, Task):
             raise DTypeError(f"task must be a task such as engram.tasks.Copy(delay=200), got {self.task!r}")
-        if self.model not in MODELS and self.model not in NETWORKS:
-            raise unknown("model", self.model, [*MODELS, *NETWORKS])
+        if not isinstance(self.model, str) or not (self.model in MODELS or is_outside(self.model)):
+            raise unknown("model", self.model, MODELS)
+        if is_outside(self.model):
+            object.__setattr__(self, "model", full_name(self.model))
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("precision", self.precision, PRECISIONS)
         for name in ("hidden", "layers", "batch", "log_every", "processes"):
@@ -158,6 +161,10 @@ class Settings:
         """``option`` as keyword arguments."""
         return read_options(self.option)
 
+    def core(self) -> Model:
+        """What the network is made of."""
+        return Model(self.model, self.hidden, self.layers, self.embedding, options=self.model_options())
+
     def fingerprint(self) -> str:
         """A hash of all that decides what a step computes: a checkpoint goes on under the settings it was made with."""
         free = {
@@ -177,11 +184,12 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """For run.json and TOML: ``from_dict`` gives the same settings back."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        return plain | {"task": {"name": self.task.name, **self.task.options()}, "option": list(self.option)}
+        return plain | {"task": {"name": task_name(self.task), **self.task.options()}, "option": list(self.option)}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Settings out of run.json or a TOML file. A name that no setting has is refused."""
+    def from_dict(cls, values: dict[str, Any], allow: Sequence[str] = ()) -> Self:
+        """Settings out of run.json or a TOML file. A name that no setting has is refused, and so is code outside
+        engram, unless ``allow`` has its package or its file."""
         known = [field.name for field in fields(Settings)]
         for name in values:
             if name not in known:
@@ -190,6 +198,9 @@ class Settings:
         task = {"name": task} if isinstance(task, str) else task
         if not isinstance(task, dict) or not isinstance(task.get("name"), str):
             raise OptionError(f"settings need a task, a name or a table with a name ({', '.join(TASKS)}); got {task!r}")
+        for code in (task["name"], values.get("model")):
+            if isinstance(code, str):
+                check_allowed(code, allow)
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         options = {name: tuple(v) if isinstance(v, list) else v for name, v in task.items() if name != "name"}
         return cls(**{**values, **lists, "task": make_task(task["name"], **options)})

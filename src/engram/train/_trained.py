@@ -1,6 +1,6 @@
 """What a run has learned."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,18 +8,22 @@ from typing import Any
 import torch
 
 from engram.errors import RunError, check_choice
-from engram.tasks import Task, make_task
+from engram.models import Network, objects_of
+from engram.tasks import Task, make_task, task_name
 from engram.train._checkpoint import load, under
 from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._evaluate import evaluate_split
 from engram.train._memory import check_batches
-from engram.train._network import AnyNetwork, make_network
+from engram.train._network import make_network
 
 
-def load_network(folder: Path | str, *, best: bool = True) -> AnyNetwork:
-    """The network of a run, finished or not, in evaluation mode: the weights of its best validation, or the last."""
-    run = RunDirectory(folder)
+def load_network(folder: Path | str, *, best: bool = True, allow: Sequence[str] = ()) -> Network:
+    """The network of a run, finished or not, in evaluation mode: the weights of its best validation, or the last.
+
+    ``allow`` has the packages and files of a run with code outside engram: they are not imported else.
+    """
+    run = RunDirectory(folder, allow)
     tensors = load(run.folder).tensors
     weights = (under("best.", tensors) if best else {}) or under("network.", tensors)
     with torch.random.fork_rng(devices=()):
@@ -36,6 +40,7 @@ def evaluate(
     split: str | None = None,
     *,
     best: bool = True,
+    allow: Sequence[str] = (),
     after_batch: Callable[[int], None] = lambda k: None,
     **options: Any,
 ) -> dict[str, dict[str, float]]:
@@ -45,15 +50,18 @@ def evaluate(
         folder: the run directory.
         split: ``train``, ``valid``, ``test`` or another exam of the task; left out, all exams.
         best: the weights of the best validation, not the last.
+        allow: packages and files of a run with code outside engram.
         options: options of the task to change: a network trained at delay 100 is tested at ``delay=2000``.
     """
-    run = RunDirectory(folder)
+    run = RunDirectory(folder, allow)
     settings = run.settings
     if options:
-        settings = replace(settings, task=make_task(settings.task.name, **{**settings.task.options(), **options}))
+        settings = replace(settings, task=make_task(task_name(settings.task), **{**settings.task.options(), **options}))
     check_batches(settings)
-    network = load_network(folder, best=best)
+    network = load_network(folder, best=best, allow=allow)
     _check_fit(settings.task, run.settings.task)
+    if (objects := objects_of(settings.task)) is not None:
+        network.objects = objects.to(network.dtype)  # other options may show other objects
     if split is not None:
         check_choice("split", split, ("train", "valid", *settings.task.exams()))
     exams = settings.task.exams()
@@ -70,7 +78,7 @@ def evaluate(
 
 def _check_fit(task: Task, trained_on: Task) -> None:
     sizes, before = (task.input_size, task.output_size), (trained_on.input_size, trained_on.output_size)
-    if sizes != before:
+    if sizes != before or task.input_shape != trained_on.input_shape:
         raise RunError(
             f"this network was trained with {before[0]} inputs and {before[1]} outputs; "
             f"with these options {task.name} has {sizes[0]} and {sizes[1]}"

@@ -86,7 +86,7 @@ class Worker:
             )
         count = sum(p.numel() for p in loop.network.parameters())
         self.report.say(
-            f"{run.settings.model} on {loop.task.name}: {count:,} parameters, step {loop.step} of {loop.total}, "
+            f"{run.settings.core().label} on {loop.task.name}: {count:,} parameters, step {loop.step} of {loop.total}, "
             f"in {run.folder}"
         )
         run.note(status="running", reason="", parameters=count, total_steps=loop.total)

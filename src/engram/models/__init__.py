@@ -1,0 +1,35 @@
+"""The models by name, and the network of a model on a task: encoder -> core -> head."""
+
+from engram.models._cores import make_core
+from engram.models._encoders import Embedding, Encoder, Identity, OneHot, PixelCNN, make_encoder
+from engram.models._heads import EveryStep, Head, LastStep, MeanOverTime, OwnAnswer, make_head
+from engram.models._make import make_network, objects_of
+from engram.models._model import Model
+from engram.models._network import Network
+from engram.models._options import Option, options_of
+from engram.models._registry import MODELS, Entry, model_class
+
+__all__ = [
+    "MODELS",
+    "Embedding",
+    "Encoder",
+    "Entry",
+    "EveryStep",
+    "Head",
+    "Identity",
+    "LastStep",
+    "MeanOverTime",
+    "Model",
+    "Network",
+    "OneHot",
+    "Option",
+    "OwnAnswer",
+    "PixelCNN",
+    "make_core",
+    "make_encoder",
+    "make_head",
+    "make_network",
+    "model_class",
+    "objects_of",
+    "options_of",
+]

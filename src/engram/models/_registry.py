@@ -1,0 +1,136 @@
+"""The models by the names the papers gave them, torch's own among them: what the command line takes."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from engram.errors import unknown
+from engram.imports import is_outside, load_class
+from engram.maps import Free
+from engram.models._options import Option, options_of, parameters_of
+from engram.nn import (
+    CPBIRNN,
+    CPRNN,
+    EURNN,
+    GORU,
+    IRNN,
+    MIRNN,
+    RAC,
+    RNN,
+    S4,
+    S4D,
+    URNN,
+    BilinearRNN,
+    CPNet,
+    DepthRNN,
+    ExpRNN,
+    FullCapacityURNN,
+    HenaffRNN,
+    HouseholderRNN,
+    LinearRNN,
+    NonNormalRNN,
+    OrthInitRNN,
+    Recurrent,
+    ScoRNN,
+    ScuRNN,
+    SecondOrderRNN,
+    SpectralMarginRNN,
+    SpectralRNN,
+    TensorNet,
+    TensorTrainNet,
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model, for people and for the command line. N is its hidden size, D the number of its inputs."""
+
+    kind: type[nn.Module]
+    """The class; it becomes the core of a network."""
+    equation: str
+    parameters: str
+    """How many recurrent parameters it has."""
+    step_cost: str
+    build_cost: str
+    """What its matrix costs to build, once per call; - where nothing is built."""
+    source: str
+    good_for: str
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """The keyword arguments of the class that a run may set, each with its type and default."""
+        return options_of(self.kind)
+
+    @property
+    def answers_itself(self) -> bool:
+        """Whether it is a network with a read-out of its own, which answers once, after the last input."""
+        return "output_size" in parameters_of(self.kind)[0]
+
+
+def _layer(kind: type[Recurrent], good_for: str) -> Entry:
+    map = kind.matrix or Free
+    own = f"; {map.equation.replace('W =', 'W_hh =')}" if map is not Free else ""
+    build = map.build_cost if map.build_cost == "-" else f"O({map.build_cost})"
+    cell = kind.cell
+    return Entry(kind, cell.equation + own, cell.count or map.count, cell.step_cost, build, kind.source, good_for)
+
+
+def _tensor(kind: type[TensorNet], good_for: str) -> Entry:
+    equation = "h_y = <W_y, f(x_1) o ... o f(x_d)>, " + kind.tensor
+    return Entry(kind, equation, kind.count, kind.step_cost, "-", kind.source, good_for)
+
+
+def _lstm() -> Entry:
+    equation = "i, f, o = sigmoid(...), c' = f c + i tanh(...), h' = o tanh(c')"
+    return Entry(nn.LSTM, equation, "4N^2", "O(N^2)", "-", "Hochreiter and Schmidhuber 1997", "torch's own; a baseline")
+
+
+def _gru() -> Entry:
+    equation = "r, z = sigmoid(...), n = tanh(W x + r U h), h' = (1 - z) n + z h"
+    return Entry(nn.GRU, equation, "3N^2", "O(N^2)", "-", "Cho et al. 2014", "torch's own; a baseline of fewer weights")
+
+
+MODELS: dict[str, Entry] = {
+    "rnn": _layer(RNN, "the plain network; takes any map and activation"),
+    "irnn": _layer(IRNN, "a ReLU baseline that starts at the identity"),
+    "orth-init": _layer(OrthInitRNN, "whether an orthogonal start alone is enough"),
+    "urnn": _layer(URNN, "the first unitary network, with O(N) parameters"),
+    "full-capacity": _layer(FullCapacityURNN, "every unitary matrix, by steps on the group"),
+    "householder": _layer(HouseholderRNN, "orthogonal with as many reflections as you pay for"),
+    "eurnn": _layer(EURNN, "unitary with as many rotations as you pay for"),
+    "scornn": _layer(ScoRNN, "orthogonal with a chosen number of eigenvalues near -1"),
+    "scurnn": _layer(ScuRNN, "unitary with trained phases"),
+    "exprnn": _layer(ExpRNN, "long memory: copy and pixel tasks; the default"),
+    "nnrnn": _layer(NonNormalRNN, "orthogonal eigenvalues and a feed-forward part: memory and expression"),
+    "spectral-margin": _layer(SpectralMarginRNN, "singular values that may leave 1 by a margin"),
+    "spectral": _layer(SpectralRNN, "singular values that are trained within bounds"),
+    "goru": _layer(GORU, "an orthogonal matrix with gates that forget"),
+    "rac": _layer(RAC, "theory of depth: products of states and inputs"),
+    "mirnn": _layer(MIRNN, "products and sums of state and input in one step"),
+    "2rnn": _layer(SecondOrderRNN, "automata: a matrix per symbol, with linear terms"),
+    "birnn": _layer(BilinearRNN, "weighted automata: a matrix per symbol and nothing else"),
+    "cprnn": _layer(CPRNN, "a 2rnn of a chosen rank"),
+    "cpbirnn": _layer(CPBIRNN, "a birnn of a chosen rank"),
+    "henaff": _layer(HenaffRNN, "a linear memory of activated inputs: copy and adding in theory"),
+    "linear-rnn": _layer(LinearRNN, "what memory does without any activation"),
+    "depth-rnn": _layer(DepthRNN, "linear in time, an activation between layers"),
+    "s4": _layer(S4, "very long sequences: runs as a convolution"),
+    "s4d": _layer(S4D, "as s4 with a diagonal matrix: simpler, as good"),
+    "lstm": _lstm(),
+    "gru": _gru(),
+    "tensor-train": _tensor(TensorTrainNet, "one answer to a fixed number of inputs: theory of depth"),
+    "cp-net": _tensor(CPNet, "the shallow network that a tensor train is compared with"),
+}
+
+
+def model_class(name: str) -> type[nn.Module]:
+    """The class of a model: one of :data:`MODELS`, or ``package.module:Class`` or ``file.py:Class``, which is imported.
+
+    >>> model_class("gru")
+    <class 'torch.nn.modules.rnn.GRU'>
+    """
+    if name in MODELS:
+        return MODELS[name].kind
+    if not is_outside(name):
+        raise unknown("model", name, MODELS)
+    return load_class(name, nn.Module)

@@ -1,0 +1,160 @@
+"""Code of other people by name: what is found, what is refused and how it is told; the gate for names in files."""
+
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+from engram.errors import OptionError
+from engram.imports import check_allowed, full_name, load, load_class, name_of
+
+MODULE = """
+from torch import nn
+import helper
+
+class Mine(nn.Module):
+    size = helper.SIZE
+
+class Plain:
+    pass
+
+value = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file, a module beside it that it imports, and a package."""
+    (tmp_path / "mine.py").write_text(MODULE)
+    (tmp_path / "helper.py").write_text("SIZE = 7\n")
+    (tmp_path / "some_package").mkdir()
+    (tmp_path / "some_package" / "models.py").write_text(MODULE)
+    (tmp_path / "some_package" / "__init__.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path
+    for name in [name for name in sys.modules if name == "helper" or name.startswith("some_package")]:
+        del sys.modules[name]
+
+
+def test_a_class_of_a_file_and_of_a_package(folder: Path) -> None:
+    of_file = load_class("mine.py:Mine", nn.Module)
+    assert of_file.size == 7  # type: ignore[attr-defined]
+    assert load_class(str(folder / "mine.py") + ":Mine", nn.Module) is of_file  # the same path, loaded once
+    assert name_of(of_file) == full_name("mine.py:Mine") == f"{(folder / 'mine.py').resolve()}:Mine"
+    of_package = load_class("some_package.models:Mine", nn.Module)
+    assert name_of(of_package) == full_name("some_package.models:Mine") == "some_package.models:Mine"
+    assert of_package is not of_file
+
+
+def test_new_contents_are_read(folder: Path) -> None:
+    """Even within the second, and of the same length: what Python's own stored bytecode would not notice."""
+    before = load("mine.py:value")
+    (folder / "mine.py").write_text(MODULE.replace("value = 3", "value = 4"))
+    assert (before, load("mine.py:value")) == (3, 4)
+
+
+def test_two_files_of_one_name(folder: Path) -> None:
+    (folder / "other").mkdir()
+    (folder / "other" / "mine.py").write_text("value = 9\n")
+    assert (load("mine.py:value"), load("other/mine.py:value")) == (3, 9)
+    assert "mine" not in sys.modules
+
+
+REFUSED = {
+    "nothing.py:Mine": r"nothing\.py cannot be read: No such file",
+    "mine.py:Mein": r"there is no 'Mein' in mine\.py\. Did you mean 'Mine'\?",
+    "mine.py:Plain": r"mine\.py:Plain must be a subclass of torch\.nn\.\S*Module; it is the class Plain",
+    "mine.py:value": r"must be a subclass of .*; it is of type int",
+    "broken.py:Mine": r"broken\.py cannot be imported: ZeroDivisionError: division by zero",
+    "syntax.py:Mine": r"syntax\.py cannot be imported: SyntaxError",
+    "leaves.py:Mine": r"leaves\.py cannot be imported: SystemExit",
+    "needy.py:Mine": r"needy\.py cannot be imported: ModuleNotFoundError: No module named 'not_there_at_all'",
+    "nowhere.models:Mine": "there is no module 'nowhere', here or installed",
+    "some_package.nothing:Mine": "there is no module 'some_package.nothing', here or installed",
+    "mine.py:": "is named as package.module:Class or file.py:Class, got 'mine.py:'",
+    ":Mine": "is named as package.module:Class or file.py:Class",
+    "mine.py:not a name": "is named as package.module:Class or file.py:Class",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_loaded(name: str, folder: Path) -> None:
+    (folder / "broken.py").write_text("1 / 0\n")
+    (folder / "syntax.py").write_text("class\n")
+    (folder / "leaves.py").write_text("import sys; sys.exit(3)\n")
+    (folder / "needy.py").write_text("import not_there_at_all\n")
+    modules = {*sys.modules}
+    with pytest.raises(OptionError, match=REFUSED[name]) as told:
+        load_class(name, nn.Module)
+    assert "\n" not in str(told.value)
+    left = {module for module in {*sys.modules} - modules if module.startswith("engram_file_")}
+    assert all("mine" in module for module in left)  # what failed to load leaves nothing behind
+
+
+ALLOWED = [
+    ("copy", ()),  # engram's own
+    ("a.b.models:Mine", ["a"]),
+    ("a.b.models:Mine", ["c", "a.b"]),
+    ("a.b.models:Mine", ["a.b.models"]),
+    ("a.b.models:Mine", ["a.b.models:Mine"]),
+    ("a.b.models:Mine", "a"),
+    ("mine.py:Mine", ["mine.py"]),
+    ("mine.py:Mine", ["mine.py:Mine"]),
+    ("/tmp/x/../mine.py:Mine", ["/tmp/mine.py"]),
+]
+NOT_ALLOWED = [
+    ("a.b.models:Mine", (), "a"),
+    ("a.b.models:Mine", ["b", "a.b.model", "a.b.models.c", ""], "a"),
+    ("ab.models:Mine", ["a"], "ab"),
+    ("torch.nn:LSTM", (), "torch"),
+    ("engram.nn:RNN", (), "engram"),
+    ("/x/mine.py:Mine", (), "/x/mine.py"),
+    ("/x/mine.py:Mine", ["mine", "/x", "/x/other.py", "mine.py"], "/x/mine.py"),
+]
+
+
+@pytest.mark.parametrize(("name", "allow"), ALLOWED)
+def test_allowed(name: str, allow: list[str]) -> None:
+    check_allowed(name, allow)
+
+
+@pytest.mark.parametrize(("name", "allow", "permit"), NOT_ALLOWED)
+def test_not_allowed(name: str, allow: list[str], permit: str) -> None:
+    """One line that names the code and says what to type."""
+    with pytest.raises(OptionError, match="is code outside engram") as told:
+        check_allowed(name, allow)
+    assert str(told.value).startswith(name)
+    assert f"--allow {permit} " in str(told.value)
+
+
+def test_what_has_no_name() -> None:
+    class Local:
+        pass
+
+    with pytest.raises(OptionError, match="define it at the top of a file"):
+        name_of(Local)
+
+
+def test_a_task_of_a_file_is_pickled_by_its_name(folder: Path) -> None:
+    """Another process has no such module and reads the file again."""
+    from engram.tasks import Copy, make_task, task_name
+
+    (folder / "mytask.py").write_text(
+        "from dataclasses import dataclass\nfrom engram.tasks import Copy\n"
+        "@dataclass(frozen=True)\nclass Mine(Copy):\n    more: int = 1\n"
+    )
+    task = make_task("mytask.py:Mine", delay=4, more=5)
+    assert isinstance(task, Copy)
+    assert task_name(task) == full_name("mytask.py:Mine")  # though it has inherited the name copy
+    content = pickle.dumps(task)
+    kind = sys.modules.pop(type(task).__module__)
+    again = pickle.loads(content)
+    assert again.options() == task.options() == {"delay": 4, "length": 10, "layout": "after", "more": 5}
+    assert type(again).__module__ == kind.__name__
+    with pytest.raises(OptionError, match=r"unknown option of mytask.py:Mine 'dealy'.*Did you mean 'delay'"):
+        make_task("mytask.py:Mine", dealy=4)
+    with pytest.raises(OptionError, match=r"must be a subclass of engram\.tasks"):
+        make_task("helper.py:SIZE")
