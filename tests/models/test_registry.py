@@ -55,8 +55,7 @@ def test_every_entry_builds_and_runs(name: str, answer: str) -> None:
 def test_defaults_are_those_of_the_class(name: str) -> None:
     """Made with its defaults spelled out, a model is what it is without."""
     entry = MODELS[name]
-    own = {"map", "initial_state"}  # which some classes set themselves and do not take
-    said = {key: option.default for key, option in entry.options.items() if key not in own}
+    said = {key: option.default for key, option in entry.options.items()}
     made = []
     for options in ({}, said):
         torch.manual_seed(0)

@@ -1,7 +1,8 @@
 """The keyword arguments that layers have in common, spelled out once for editors, ``help()`` and the command line."""
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypedDict
 
 import torch
@@ -80,16 +81,19 @@ class ProductOptions(CellOptions, total=False):
     residual: bool
 
 
-def full_signature(makers: list[Any], defaults: Mapping[str, Any]) -> inspect.Signature:
+def full_signature(
+    makers: list[Any], defaults: Mapping[str, Any] = MappingProxyType({}), without: Collection[str] = ()
+) -> inspect.Signature:
     """The parameters of several ``__init__``, each of which hands its ``**options`` on to the next.
 
-    A name that an earlier one spells out is its own, with its default; ``defaults`` override those of the later ones.
-    Keywords follow what may be given by place.
+    A name that an earlier one spells out is its own, with its default; ``defaults`` override those of the later ones,
+    and names ``without`` are left out. Keywords follow what may be given by place.
     """
     found: dict[str, inspect.Parameter] = {}
     for parameter in _parameters(makers):
         default = defaults.get(parameter.name, parameter.default)
-        found.setdefault(parameter.name, parameter.replace(default=default))
+        if parameter.name not in without:
+            found.setdefault(parameter.name, parameter.replace(default=default))
     placed = [p for p in found.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     named = [p for p in found.values() if p.kind is p.KEYWORD_ONLY]
     return inspect.Signature([*placed, *named])

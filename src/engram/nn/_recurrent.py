@@ -82,7 +82,8 @@ class Recurrent(TorchNames):
         """Show every keyword in ``help()``, also those that are handed on."""
         super().__init_subclass__(**options)
         if hasattr(cls, "cell"):
-            cls.__signature__ = full_signature([*_makers(cls, Recurrent), *_makers(cls.cell, BareCell)], cls.defaults)
+            makers = [*_makers(cls, Recurrent), *_makers(cls.cell, BareCell)]
+            cls.__signature__ = full_signature(makers, cls.defaults, () if cls.matrix is None else ("map",))
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Remember what the layer is made with: :meth:`replace` makes it again."""
@@ -134,7 +135,7 @@ class Recurrent(TorchNames):
         self._tie()
 
     def _cell_signature(self) -> inspect.Signature:
-        return full_signature(_makers(self.cell, BareCell), {})
+        return full_signature(_makers(self.cell, BareCell))
 
     def _check_names(self, options: dict[str, Any]) -> None:
         """Refuse what neither layer nor cell takes."""
