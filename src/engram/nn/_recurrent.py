@@ -139,9 +139,9 @@ class Recurrent(TorchNames):
 
     def _check_names(self, options: dict[str, Any]) -> None:
         """Refuse what neither layer nor cell takes."""
-        known = self.__signature__.parameters
+        known, of_cell = self.__signature__.parameters, self._cell_signature().parameters
         for name in options:
-            if name not in known:
+            if name not in known and name not in of_cell:
                 named = [n for n, p in known.items() if p.kind is p.KEYWORD_ONLY]
                 raise unknown(f"option of {type(self).__name__}", name, named)
 
