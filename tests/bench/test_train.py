@@ -13,7 +13,7 @@ from engram.cli import main
 from engram.tasks import Parity
 from engram.train import RunDirectory, Settings
 
-TINY = Settings(Parity(length=4), "exprnn", hidden=4, batch=2, validate_every=0, save_every=0)
+TINY = Settings.of(Parity(length=4), "exprnn", hidden=4, batch=2, validate_every=0, save_every=0)
 
 
 def test_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

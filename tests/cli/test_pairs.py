@@ -51,7 +51,7 @@ def small(name: str) -> Task:
 @pytest.mark.parametrize("model", MODELS)
 def test_one_step(model: str, task: str) -> None:
     samples = 8 if TASKS[task].is_data_set and task != "ptb" else 0  # of a text: all of it
-    settings = Settings(small(task), model, hidden=8, batch=2, samples=samples)
+    settings = Settings.of(small(task), model, hidden=8, batch=2, samples=samples)
     loop = Loop(settings, make_fabric(settings))
     before = {name: value.detach().clone() for name, value in loop.network.named_parameters()}
     loss, outputs, batch = loop.train_step()
@@ -74,7 +74,7 @@ def test_one_step(model: str, task: str) -> None:
 def test_one_step_of_a_whole_network(model: str, task: str) -> None:
     """Networks with a read-out of their own answer once; what asks at every step is refused."""
     samples = 8 if TASKS[task].is_data_set and task != "ptb" else 0
-    settings = Settings(small(task), model, hidden=3, batch=2, samples=samples, option=("rescale=True",))
+    settings = Settings.of(small(task), model, hidden=3, batch=2, samples=samples, options={"rescale": True})
     if settings.task.answer == "every":
         with pytest.raises(OptionError, match="answers once"):
             make_network(settings)

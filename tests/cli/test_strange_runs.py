@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    settings = Settings(Copy(9, 2), "rnn", hidden=4, batch=4, steps=2, test_samples=8, threads=1)
+    settings = Settings.of(Copy(9, 2), "rnn", hidden=4, batch=4, steps=2, test_samples=8, threads=1)
     return train(settings, tmp_path_factory.mktemp("runs"), "finished").folder
 
 

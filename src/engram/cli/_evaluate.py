@@ -8,9 +8,10 @@ from typing import Annotated
 import tyro
 
 from engram.cli._console import plain
+from engram.cli._options import read_options
 from engram.files import printable
 from engram.report import draw_curves
-from engram.train import RunDirectory, evaluate, read_options
+from engram.train import RunDirectory, evaluate
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from engram.nn._gated import GORU, GORUCell, HenaffCell, HenaffRNN
 from engram.nn._linear import DepthRNN, LinearCell, LinearRNN
 from engram.nn._mirnn import MIRNN, MIRNNCell
 from engram.nn._models import MODELS, NETWORKS, make_model, model_options
+from engram.nn._param_groups import param_groups
 from engram.nn._rac import RAC, RACCell, RACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._rnn import RNN, RNNCell
@@ -97,5 +98,6 @@ __all__ = [
     "explicit_copy",
     "make_model",
     "model_options",
+    "param_groups",
     "safe_globals",
 ]

@@ -32,7 +32,7 @@ class RunDirectory:
             raise RunError(f"{self.folder} is not a run: it has no run.json. Runs are made by: engram train TASK")
         try:
             self.facts = _facts(read_json(path, MOST_FACTS, finite=False))
-            self.settings = Settings.from_dict(self.facts["settings"])
+            self.settings = Settings.from_dict(_grouped(self.facts["settings"]))
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, EngramError):
                 raise RunError(f"{path}: {error}") from None
@@ -50,6 +50,7 @@ class RunDirectory:
     def _create(cls, folder: Path, settings: Settings, command: str) -> "RunDirectory":
         if (folder / "run.json").exists():
             raise RunError(f"{folder} holds a run already: {go_on(folder)} goes on with it; another name starts anew")
+        settings = settings.resolved()
         facts = {
             "status": "new",
             "settings": settings.to_dict(),
@@ -110,6 +111,13 @@ def _facts(facts: Any) -> dict[str, Any]:
         if not isinstance(facts[name], kind):
             raise TypeError(f"{name} is {facts[name]!r:.60}")
     return facts
+
+
+def _grouped(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings by groups; before there were any, the model was a name."""
+    if isinstance(settings.get("model"), str):
+        raise RunError("the run was made by engram 0.1, whose settings have no groups: start the run again")
+    return settings
 
 
 def _metric(line: bytes) -> dict[str, Any]:

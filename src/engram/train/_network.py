@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from engram.errors import EngramError, OptionError, unknown
 from engram.kernels import State
+from engram.models import Model
 from engram.nn import NETWORKS, Recurrent, TensorNet, make_model, model_options
 from engram.tasks import Task
 from engram.train._memory import WithinMemory, check_batches
@@ -23,14 +24,14 @@ class Network(nn.Module):
     Outputs: ``(S, B, C)`` with S = T or 1; and the state, to carry on.
     """
 
-    def __init__(self, task: Task, layer: nn.Module, embedding: int = 0) -> None:
+    def __init__(self, task: Task, layer: nn.Module, embedding: int = 0, bias: bool = True) -> None:
         super().__init__()
         self.vocabulary, self.every_step = task.vocabulary, task.answer == "every"
         self.embedding = nn.Embedding(task.vocabulary, embedding) if embedding else None
         self.layer = layer
         with torch.no_grad():  # asks the layer itself how many features it gives: any module will do
             features = self._features(torch.zeros(1, 1, embedding or task.input_size))[0].shape[-1]
-        self.head = nn.Linear(features, task.output_size)
+        self.head = nn.Linear(features, task.output_size, bias=bias)
         # One that is zero depends on no weight; to build it would take time at every step.
         self.has_penalty = isinstance(layer, Recurrent) and layer.penalty().requires_grad
 
@@ -115,37 +116,37 @@ def make_network(settings: Settings) -> AnyNetwork:
         with default_dtype(torch.float32), WithinMemory():
             network = _make_network(settings)
     except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # torch's own layers check little
-        if isinstance(error, EngramError) or not settings.option:
+        if isinstance(error, EngramError) or not settings.model.options:
             raise
-        raise OptionError(f"option of {settings.model}: {error} (options: {', '.join(settings.option)})") from error
-    return network.double() if settings.precision == "64-true" else network
+        raise OptionError(f"option of {settings.model.name}: {error} (options: {settings.model.options})") from error
+    return network.double() if settings.machine.precision == "64-true" else network
 
 
 def _make_network(settings: Settings) -> AnyNetwork:
-    task, options = settings.task, settings.model_options()
+    task, model, options = settings.task, settings.model, settings.model.options
     _check_options(task, options)
-    if settings.model in NETWORKS:
-        return _make_whole(settings, task, options)
-    embedding = task.embedding if settings.embedding is None else settings.embedding
+    if model.name in NETWORKS:
+        return _make_whole(model, task, options)
+    embedding = task.embedding if model.embedding is None else model.embedding
     if embedding and not task.vocabulary:
         raise OptionError(f"embedding is for tasks of symbols; {task.name} has {task.input_size} numbers a step")
     size = embedding or task.input_size
-    layer: Any = make_model(settings.model, size, settings.hidden, settings.layers, **options)
+    layer: Any = make_model(model.name, size, model.hidden, model.layers, **options)
     if isinstance(layer, Recurrent) and task.answer == "last":
         layer.return_sequence = False  # only the last state is needed: less memory
-    return Network(task, layer, embedding)
+    return Network(task, layer, embedding, model.readout_bias)
 
 
-def _make_whole(settings: Settings, task: Task, options: dict[str, Any]) -> WholeNetwork:
+def _make_whole(model: Model, task: Task, options: dict[str, Any]) -> WholeNetwork:
     if task.answer != "last":
-        raise OptionError(f"{settings.model} answers once, after the last input; {task.name} asks at every step")
-    if settings.layers != 1:
-        raise OptionError(f"{settings.model} has no layers, its rank is --hidden; got layers={settings.layers}")
-    if settings.embedding:
-        raise OptionError(f"{settings.model} has a feature map of its own (--features), no embedding")
-    kind = NETWORKS[settings.model]
-    known = model_options(settings.model)
+        raise OptionError(f"{model.name} answers once, after the last input; {task.name} asks at every step")
+    if model.layers != 1:
+        raise OptionError(f"{model.name} has no layers, its rank is --hidden; got layers={model.layers}")
+    if model.embedding:
+        raise OptionError(f"{model.name} has a feature map of its own (--features), no embedding")
+    kind = NETWORKS[model.name]
+    known = model_options(model.name)
     for name in options:
         if name not in known:
-            raise unknown(f"option of {settings.model}", name, known)
-    return WholeNetwork(task, kind(task.input_size, settings.hidden, task.output_size, task.steps, **options))
+            raise unknown(f"option of {model.name}", name, known)
+    return WholeNetwork(task, kind(task.input_size, model.hidden, task.output_size, task.steps, **options))

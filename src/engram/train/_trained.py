@@ -1,7 +1,6 @@
 """What a run has learned."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ def evaluate(
     run = RunDirectory(folder)
     settings = run.settings
     if options:
-        settings = replace(settings, task=make_task(settings.task.name, **{**settings.task.options(), **options}))
+        settings = settings.replace(task=make_task(settings.task.name, **{**settings.task.options(), **options}))
     check_batches(settings)
     network = load_network(folder, best=best)
     _check_fit(settings.task, run.settings.task)
@@ -61,7 +60,7 @@ def evaluate(
     if split == "train" and not settings.batches(split).per_epoch:
         raise RunError(f"{settings.task.name} draws its training sequences afresh at each step: see test instead")
     dtype, device = network.dtype, torch.device("cpu")
-    with without_denormals(settings.threads):
+    with without_denormals(settings.machine.threads):
         return {
             name: evaluate_split(network, task, settings.batches(name, task), device, dtype, after_batch)
             for name, task in tasks.items()
