@@ -218,7 +218,7 @@ def test_flat_names() -> None:
     changed = settings.replace(hidden=10, task=Copy(6), seed=5)
     assert (changed.model.hidden, changed.task, changed.seed, changed.model.name) == (10, Copy(6), 5, "lstm")
     assert settings.model.hidden == 9
-    with pytest.raises(OptionError, match="unknown setting 'hiden'.*Did you mean 'hidden'"):
+    with pytest.raises(OptionError, match=r"unknown setting 'hiden'.*Did you mean 'hidden'"):
         settings.replace(hiden=3)
 
 

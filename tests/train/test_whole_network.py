@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from engram.cli import main
-from engram.cli._parse import parse
 from engram.errors import OptionError
 from engram.nn import TensorTrainNet
 from engram.tasks import Adding, StartEnd
@@ -19,20 +18,6 @@ TASK = StartEnd(length=6, data=2, symbols=2)
 
 def settings(**changes: object) -> Settings:
     return Settings.of(**{"task": TASK, "model": "tensor-train", "hidden": 3, "batch": 4, "steps": 6, **changes})
-
-
-def test_flags_of_the_model() -> None:
-    """What the model takes and the run does not may be written as a flag."""
-    line = "train mnist-patches --model tensor-train --equal-cores --features 8 --hidden 32 --lr 5e-4"
-    command = parse(line.split())
-    assert set(command.option) == {"equal_cores=True", "features=8"}
-    assert (command.hidden, command.lr) == (32, 5e-4)
-    assert parse(["train", "copy", "--model", "scornn", "--rho", "3", "--option", "activation=tanh"]).option == (
-        "rho=3",
-        "activation=tanh",
-    )
-    with pytest.raises(OptionError, match="equal-cores"):  # the model has none
-        parse(["train", "copy", "--model", "scornn", "--equal-cores"])
 
 
 def test_the_network_of_the_settings() -> None:

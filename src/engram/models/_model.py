@@ -29,7 +29,7 @@ class Model:
     """Further keyword arguments of the model's class: activation, dropout, rho."""
 
     def __post_init__(self) -> None:
-        if self.name not in MODELS and self.name not in NETWORKS:
+        if not isinstance(self.name, str) or self.name not in {**MODELS, **NETWORKS}:
             raise unknown("model", self.name, [*MODELS, *NETWORKS])
         check_size("hidden", self.hidden, most=MOST["hidden"])
         check_size("layers", self.layers, most=MOST["layers"])

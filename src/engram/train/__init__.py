@@ -8,10 +8,11 @@ from engram.train._objective import Objective, Step, Supervised
 from engram.train._optimizer import Optimizers
 from engram.train._plan import plan
 from engram.train._run import resume, train
-from engram.train._settings import Settings
+from engram.train._settings import Settings, groups_of
 from engram.train._settings_budget import Budget
 from engram.train._settings_machine import Machine
 from engram.train._settings_optimiser import Group, Optimiser
+from engram.train._toml import to_toml
 from engram.train._trained import evaluate, load_network
 from engram.train._worker import Worker
 
@@ -29,11 +30,13 @@ __all__ = [
     "Supervised",
     "Worker",
     "evaluate",
+    "groups_of",
     "load_network",
     "make_fabric",
     "make_network",
     "plan",
     "resume",
+    "to_toml",
     "train",
     "without_denormals",
 ]

@@ -28,7 +28,7 @@ class Step(NamedTuple):
 
 
 class Objective(Protocol):
-    """What the loop calls. Step k, and all that it needs, is a function of the settings, the weights and ``state(k)``."""
+    """What the loop calls. What step k gives is a function of the settings, the weights and ``state(k)``."""
 
     score_names: tuple[str, ...]
     """The scores of an evaluation, ``loss`` among them."""

@@ -90,7 +90,7 @@ class Settings:
         task, model, optimiser, budget = self.task, self.model, self.optimiser, self.budget
         steps, every = budget.steps, budget.validate_every
         if steps is None or every is None:
-            epoch = self.batches("train").per_epoch
+            epoch = self._epoch()
             steps = (budget.epochs or 1) * (epoch or 1000) if steps is None else steps
             every = (epoch or 100) if every is None else every
         found: dict[str, Any] = {
@@ -106,6 +106,13 @@ class Settings:
         threads = self.machine.threads or threads_for(budget.batch, model.hidden, self.machine.processes)
         every = every if task.has_validation else 0
         return self.replace(**found, steps=steps, epochs=None, validate_every=every, threads=threads)
+
+    def _epoch(self) -> int:
+        """Steps per epoch, 0 where there is none; only a data set is read for it."""
+        if self.task.is_data_set:
+            return self.batches("train").per_epoch
+        samples = self.budget.samples
+        return samples // min(samples, self.budget.batch) if samples else 0
 
     def batches(self, split: str, task: Task | None = None) -> Batches:
         """The batches of a split of the task (or of another that is the exam)."""
@@ -146,7 +153,7 @@ class Settings:
 
 
 def groups_of(values: dict[str, Any], allow: Sequence[str] = ()) -> dict[str, Any]:
-    """The groups of a file, and the seed; of what it leaves out, nothing. All names are checked, those of a task not."""
+    """The groups and the seed that a file gives, checked; the task is left to the caller."""
     for name, value in values.items():
         if name in GROUPS and not isinstance(value, dict):
             raise OptionError(f"{name} is a group of settings, [{name}] with NAME = VALUE below it; got {value!r:.60}")

@@ -7,7 +7,7 @@ from engram.errors import DTypeError, OptionError, check_size
 
 @dataclass(frozen=True)
 class Budget:
-    """Steps, sequences and validations. ``Budget(steps=2000, batch=128, patience=5)``; checked when made."""
+    """How long, on how much, and when to stop."""
 
     steps: int | None = None
     """Optimiser steps; default: 1000, one epoch on a data set."""

@@ -43,6 +43,11 @@ class Group:
         if self.weight_decay is not None:
             _check_not_negative("weight_decay of a group", self.weight_decay)
 
+    def __str__(self) -> str:
+        """What :meth:`read` reads."""
+        rate = "" if self.lr is None else f" lr={self.lr}"
+        return self.pattern + rate + ("" if self.weight_decay is None else f" decay={self.weight_decay}")
+
     @classmethod
     def read(cls, text: str) -> Self:
         """A group of the command line.

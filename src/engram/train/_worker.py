@@ -88,8 +88,8 @@ class Worker:
             )
         count = sum(p.numel() for p in loop.network.parameters())
         self.report.say(
-            f"{run.settings.model.name} on {run.settings.task.name}: {count:,} parameters, step {loop.step} of {loop.total}, "
-            f"in {run.folder}"
+            f"{run.settings.model.name} on {run.settings.task.name}: {count:,} parameters, "
+            f"step {loop.step} of {loop.total}, in {run.folder}"
         )
         run.note(status="running", reason="", parameters=count, total_steps=loop.total)
 
