@@ -71,7 +71,7 @@ class Automaton:
 
     def _of_run(self) -> WeightedAutomaton:
         run, network = RunDirectory(self.source), load_network(self.source, best=not self.last)
-        words = f"{self.source}, a run of {run.settings.model.name} on {run.settings.task.name}"
+        words = f"{self.source}, a run of {run.settings.model.label} on {run.settings.task.name}"
         if not run.settings.task.vocabulary or not isinstance(network, Network):
             raise OptionError(f"{words}: an automaton reads symbols, and the inputs of this run are numbers")
         layer: Any = network.layer

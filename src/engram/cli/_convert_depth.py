@@ -44,7 +44,7 @@ class Depth(ABC):
                 layer = self.changed(old)
                 settings = settings_of(run.settings, layer)
             except EngramError as error:
-                raise OptionError(f"{self.folder}, a run of {run.settings.model.name}: {error}") from None
+                raise OptionError(f"{self.folder}, a run of {run.settings.model.label}: {error}") from None
             features = network.head.in_features
             width = layer.hidden_size * layer.directions
             made = write_run(self.output, settings, network, layer, torch.arange(width - features, width))

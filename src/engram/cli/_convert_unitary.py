@@ -52,7 +52,7 @@ class Unitary:
         layer = network.layer
         if not isinstance(layer, RNN):
             raise OptionError(
-                f"only a ReLU RNN has an orthogonal twin; {self.folder} has model {run.settings.model.name}"
+                f"only a ReLU RNN has an orthogonal twin; {self.folder} has model {run.settings.model.label}"
             )
         with plain(stderr=True).status("converting ..."), torch.no_grad():
             data, largest = _inputs(run.settings, network)

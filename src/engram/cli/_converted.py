@@ -23,7 +23,7 @@ def load_run(folder: Path, output: Path, *, best: bool) -> tuple[RunDirectory, N
         raise RunError(f"{output} holds a run already: give another directory with -o")
     if not isinstance(network, Network):
         raise OptionError(
-            f"{folder} is a run of {run.settings.model.name}, one tensor without a layer: it stays as it is"
+            f"{folder} is a run of {run.settings.model.label}, one tensor without a layer: it stays as it is"
         )
     return run, network
 

@@ -2,67 +2,29 @@
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields, make_dataclass
+from collections.abc import Iterable
+from dataclasses import field, fields, make_dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import tyro
 from torch import nn
 
 from engram.errors import OptionError, unknown
-from engram.nn import MODELS, NETWORKS, Cell, Recurrent, TensorNet
+from engram.models import Option, model_class, options_of
 
 SIMPLE = (int, float, bool, str, NoneType)
-BY_THE_RUN = ("num_layers", "batch_first", "return_sequence", "output_all_layers", "device", "dtype")
-"""What a class takes and a run decides itself."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """One keyword argument of a model: its type as far as words can say it, its default, and what it is."""
-
-    name: str
-    kind: Any
-    default: Any
-    help: str
-
-
-def model_class(name: str) -> type[nn.Module]:
-    """The class of a model by name."""
-    known: dict[str, type[nn.Module]] = {**MODELS, **NETWORKS}
-    if name not in known:
-        raise unknown("model", name, known)
-    return known[name]
-
-
-def options_of(kind: type[nn.Module]) -> dict[str, Option]:
-    """The options of a class, those of its base classes and of its cell: of two with one name, the nearest counts."""
-    found: dict[str, Option] = {}
-    usual = getattr(kind, "usual", {})
-    for maker in _makers(kind):
-        hints, texts = get_type_hints(maker), _arguments(maker)
-        for each in inspect.signature(maker).parameters.values():
-            if each.default is each.empty or each.name in BY_THE_RUN:
-                continue
-            default = usual.get(each.name, each.default)
-            simple = _simple(hints.get(each.name, type(default)), default)
-            if simple is not None and each.name not in found:
-                found[each.name] = Option(each.name, simple, default, texts.get(each.name, ""))
-            elif each.name in found and not found[each.name].help:
-                before = found[each.name]
-                found[each.name] = Option(each.name, before.kind, before.default, texts.get(each.name, ""))
-    return found
 
 
 def flags_of(kind: type[nn.Module], taken: Iterable[str]) -> type:
-    """A dataclass of these options, for tyro. One whose name is another flag's is ``--model-NAME``."""
-    taken = set(taken)
+    """A dataclass of a class's options, for tyro. One whose name is another flag's is ``--model-NAME``."""
+    taken, texts = set(taken), _help(kind)
     entries = []
-    for option in options_of(kind).values():
-        name = f"model-{option.name}" if option.name in taken else option.name
-        flag = tyro.conf.arg(name=name.replace("_", "-"), help=option.help or f"See the class {kind.__name__}.")
-        entries.append((option.name, Annotated[option.kind, flag], field(default=option.default)))
+    for name, option in options_of(kind).items():
+        flag = f"model-{name}" if name in taken else name
+        said = tyro.conf.arg(name=flag.replace("_", "-"), help=texts.get(name, f"See the class {kind.__name__}."))
+        if (simple := in_words(option)) is not None:
+            entries.append((name, Annotated[simple, said], field(default=option.default)))
     return make_dataclass("Options", entries, frozen=True)
 
 
@@ -73,14 +35,20 @@ def given(flags: Any, kind: type[nn.Module]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value != known[name].default}
 
 
+def in_words(option: Option) -> Any:
+    """The part of an option's type that words can say, or None."""
+    return _simple(option.type, option.default)
+
+
 def check_options(name: str, options: dict[str, Any]) -> None:
     """Whether a file's options are the model's, and of their types."""
     known = options_of(model_class(name))
     for option, value in options.items():
         if option not in known:
             raise unknown(f"option of {name}", option, known)
-        if not _fits(value, known[option].kind):
-            kind = getattr(known[option].kind, "__name__", str(known[option].kind))
+        simple = in_words(known[option])
+        if not _fits(value, simple):
+            kind = getattr(simple, "__name__", str(simple))
             raise OptionError(f"{option} of {name} must be of type {kind}, got {value!r:.60}")
 
 
@@ -96,17 +64,6 @@ def _fits(value: Any, kind: Any) -> bool:
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-
-
-def _makers(kind: type[nn.Module]) -> Iterator[Any]:
-    """The functions that take options, the nearest first."""
-    own = [cls for cls in kind.__mro__ if issubclass(cls, nn.Module) and cls is not nn.Module]
-    yield from (cls.__init__ for cls in own if "__init__" in vars(cls))
-    if issubclass(kind, TensorNet):
-        yield kind._make
-    if issubclass(kind, Recurrent):
-        cells = [cls for cls in kind.cell.__mro__ if issubclass(cls, Cell)]
-        yield from (cls.__init__ for cls in cells if "__init__" in vars(cls))
 
 
 def _simple(kind: Any, default: Any) -> Any:
@@ -127,15 +84,17 @@ def _is_choice(kind: Any) -> bool:
     return get_origin(kind) is tuple and all(_simple(each, 0) is not None for each in parts)
 
 
-def _arguments(maker: Any) -> dict[str, str]:
-    """What the docstring of a class says of each argument, in the section Args."""
-    owner = inspect.getmodule(maker)
-    name = maker.__qualname__.split(".")[0]
-    text = inspect.cleandoc(getattr(owner, name, maker).__doc__ or "")
-    section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", text, re.MULTILINE)
+def _help(kind: type[nn.Module]) -> dict[str, str]:
+    """What the docstrings of a class, its bases and its cell say of each argument, in their sections Args."""
     found: dict[str, str] = {}
-    for entry in re.split(r"\n    (?=\S)", "\n" + section[1].rstrip()) if section else []:
-        names, _, said = entry.partition(": ")
-        words = re.sub(r":\w+:`~?([^`]*)`|``([^`]*)``", r"\1\2", " ".join(said.split()))
-        found |= {each.strip(): words for each in names.split(",")}
-    return found
+    shared: dict[str, str] = {}  # said of several at once, as a rule where to look: it counts where nothing else is said
+    for base in (*kind.__mro__, *getattr(kind, "cell", object).__mro__):
+        section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", inspect.cleandoc(base.__doc__ or ""), re.MULTILINE)
+        for entry in re.split(r"\n    (?=\S)", "\n" + section[1].rstrip()) if section else []:
+            names, _, said = entry.partition(": ")
+            words = re.sub(r":\w+:`~?([^`]*)`|``([^`]*)``", r"\1\2", " ".join(said.split()))
+            if "," in names:
+                shared = {name.strip(): words for name in names.split(",")} | shared
+            else:
+                found = {names.strip(): words} | found
+    return shared | found

@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal, Union
 import tyro
 
 from engram.cli._console import plain
-from engram.cli._model_options import check_options, flags_of, given, model_class
-from engram.models import Model
+from engram.cli._model_options import check_options, flags_of, given
+from engram.models import Model, model_class
 from engram.probe import watch
 from engram.tasks import TASKS, Task
 from engram.train import (
@@ -151,7 +151,7 @@ def train_command(model: str, task: type[Task] | None) -> type[Train]:
     entries: list[Any] = [("task", tasks), (name, kind, field(default_factory=kind))]
     made: Any = make_dataclass("Train", entries, bases=(Train,), frozen=True)
     made.__doc__, made.options_field = Train.__doc__, name
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def defaults(command: type[Train], task: Task, values: dict[str, Any]) -> Train:
@@ -162,6 +162,7 @@ def defaults(command: type[Train], task: Task, values: dict[str, Any]) -> Train:
         name: kind(**_values(groups[name], Train.groups[name])) for name, kind in flags.items() if name in groups
     }
     options = made["model"].options if "model" in made else {}
+    kind: Any
     (kind,) = (each.type for each in fields(command) if each.name == command.options_field)
     if options:
         check_options(made["model"].name, options)

@@ -39,6 +39,11 @@ class Model:
         if not isinstance(self.options, dict) or not all(isinstance(name, str) for name in self.options):
             raise DTypeError(f"options must be values by name, such as {{'rho': 3}}; got {self.options!r:.60}")
 
+    @property
+    def label(self) -> str:
+        """A short name, for titles and folders."""
+        return self.name.rpartition(":")[2]
+
     def to_dict(self) -> dict[str, Any]:
         """For run.json and TOML: ``from_dict`` gives the same model back."""
         return {each.name: getattr(self, each.name) for each in fields(self)} | {"options": dict(self.options)}

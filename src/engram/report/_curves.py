@@ -28,7 +28,7 @@ def draw_curves(run: RunDirectory, path: Path) -> None:
     loss.legend(frameon=False, fontsize=9)
     settings = run.settings
     figure.suptitle(
-        f"{settings.model.name} on {task.name}, {settings.model.hidden} hidden units, seed {settings.seed}",
+        f"{settings.model.label} on {task.name}, {settings.model.hidden} hidden units, seed {settings.seed}",
         x=0.01,
         ha="left",
     )

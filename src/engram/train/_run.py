@@ -88,7 +88,7 @@ def _rehearse(settings: Settings) -> None:
 
 def _reserved(out: Path, settings: Settings) -> Path:
     """A new folder, named by the time. The one that makes it has it: several may start in the same second."""
-    name = f"{settings.task.name}-{settings.model.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    name = f"{settings.task.name}-{settings.model.label}-{time.strftime('%Y%m%d-%H%M%S')}"
     out.mkdir(parents=True, exist_ok=True)
     for folder in (out / (f"{name}-{k}" if k else name) for k in count()):
         with suppress(FileExistsError):

@@ -88,7 +88,7 @@ class Worker:
             )
         count = sum(p.numel() for p in loop.network.parameters())
         self.report.say(
-            f"{run.settings.model.name} on {run.settings.task.name}: {count:,} parameters, "
+            f"{run.settings.model.label} on {run.settings.task.name}: {count:,} parameters, "
             f"step {loop.step} of {loop.total}, in {run.folder}"
         )
         run.note(status="running", reason="", parameters=count, total_steps=loop.total)

@@ -1,0 +1,81 @@
+"""What a class takes when it is made: the sizes that a run gives it, and options that a person may set."""
+
+import inspect
+from typing import Any, NamedTuple, get_overloads
+
+from torch import nn
+
+from engram.nn import Recurrent, TensorNet
+
+SIZES = ("input_size", "hidden_size", "rank", "num_layers", "output_size", "steps", "task")
+"""The arguments that :func:`engram.models.make_core` gives to a constructor that names them."""
+SET_BY_RUN = ("batch_first", "return_sequence", "output_all_layers", "device", "dtype")
+"""Options of layers for a person's own programs: a network needs them to be as they are."""
+
+
+class Option(NamedTuple):
+    """An option of a class: the type that its constructor is annotated with, and its default."""
+
+    type: Any
+    default: Any
+
+
+def options_of(kind: type[nn.Module]) -> dict[str, Option]:
+    """The options of a class by name: its keyword arguments without the sizes and without what a run sets itself.
+
+    >>> options_of(nn.GRU)["dropout"]
+    Option(type=<class 'float'>, default=0.0)
+    """
+    return {
+        name: Option(_type(parameter), parameter.default)
+        for name, parameter in parameters_of(kind)[0].items()
+        if name not in (*SIZES, *SET_BY_RUN) and parameter.default is not parameter.empty
+    }
+
+
+def parameters_of(kind: type[nn.Module]) -> tuple[dict[str, inspect.Parameter], bool]:
+    """All that a constructor takes, by name, and whether it takes any other keyword too.
+
+    Where it hands ``**options`` on, those of its base class count, and of a recurrent layer those of its cell.
+    """
+    found, is_open = _along(kind)
+    if is_open and issubclass(kind, TensorNet):
+        more, is_open = dict(inspect.signature(kind._make).parameters), False
+    elif is_open and issubclass(kind, Recurrent):
+        more, is_open = _along(kind.cell)
+    else:
+        more = {}
+    found = {name: p for name, p in more.items() if p.default is not p.empty} | found
+    presets = getattr(kind, "usual", {})  # other defaults than the base class has
+    return {name: p.replace(default=presets.get(name, p.default)) for name, p in found.items()}, is_open
+
+
+def _along(kind: type) -> tuple[dict[str, inspect.Parameter], bool]:
+    """The parameters of the constructors of a class and its bases, as far as each hands keywords on to the next."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in kind.__mro__:
+        make = vars(base).get("__init__")
+        if base in (nn.Module, object) or make is None:
+            continue
+        for signature in map(_signature, [*get_overloads(make), make]):  # nn.LSTM spells its arguments in an overload
+            parameters = list(signature.parameters.values())[1:]
+            for parameter in parameters:
+                if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                    found.setdefault(parameter.name, parameter)
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                return found, False
+    return found, bool(found)
+
+
+def _signature(make: Any) -> inspect.Signature:
+    try:
+        return inspect.signature(make, eval_str=True)
+    except NameError:  # an annotation of a name that is imported for type checkers alone
+        return inspect.signature(make)
+
+
+def _type(parameter: inspect.Parameter) -> Any:
+    """The annotation, or else the type of the default."""
+    if parameter.annotation is not parameter.empty:
+        return parameter.annotation
+    return Any if parameter.default is None else type(parameter.default)
