@@ -512,6 +512,17 @@ def test_a_damaged_run_json(case: str, tmp_path: Path, small: Any) -> None:
         resume(run)
 
 
+def test_a_run_of_the_first_version(tmp_path: Path, small: Any) -> None:
+    """Its settings were flat, its model a name: refused in one line that says what to do."""
+    run = train(small(steps=2), tmp_path, "run").folder
+    told = facts(run)
+    told["settings"] = {"task": {"name": "copy"}, "model": "exprnn", "hidden": 6, "option": [], "lr": 0.002}
+    (run / "run.json").write_text(json.dumps(told))
+    for use in (resume, evaluate, RunDirectory):
+        with pytest.raises(RunError, match=r"run\.json: the run was made by engram 0\.1.*: start the run again$"):
+            use(run)
+
+
 def test_metrics_that_were_shortened(tmp_path: Path, small: Any) -> None:
     run = train(small(steps=3), tmp_path, "run").folder
     (run / "metrics.jsonl").write_bytes(b"")

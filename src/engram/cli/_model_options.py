@@ -87,7 +87,7 @@ def _is_choice(kind: Any) -> bool:
 def _help(kind: type[nn.Module]) -> dict[str, str]:
     """What the docstrings of a class, its bases and its cell say of each argument, in their sections Args."""
     found: dict[str, str] = {}
-    shared: dict[str, str] = {}  # said of several at once, as a rule where to look: it counts where nothing else is said
+    shared: dict[str, str] = {}  # of several at once: it counts where nothing else is said
     for base in (*kind.__mro__, *getattr(kind, "cell", object).__mro__):
         section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", inspect.cleandoc(base.__doc__ or ""), re.MULTILINE)
         for entry in re.split(r"\n    (?=\S)", "\n" + section[1].rstrip()) if section else []:

@@ -154,11 +154,10 @@ def _task_of(words: list[str], values: dict[str, Any], path: str | None) -> tupl
     name = words[0]
     if name.startswith("-"):
         return None, words
-    if name not in TASKS:
-        raise unknown("task", name, TASKS)
     same = task.get("name", name) == name
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in task.items() if k != "name" and same}
-    return make_task(name, **options), words
+    made = make_task(name, **options)
+    return made, [made.name, *words[1:]]
 
 
 def _task_first(words: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 import platform
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,20 @@ MOST_FACTS, MOST_METRICS = 2**24, 2**28
 
 
 class RunDirectory:
-    """One run on disk. ``RunDirectory(path)`` opens it; :meth:`create` makes it."""
+    """One run on disk. ``RunDirectory(path)`` opens it; :meth:`create` makes it.
 
-    def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
+    ``allow`` has the packages and files of a run with code outside engram: they are not imported else.
+    """
+
+    def __init__(self, folder: Path | str, allow: Sequence[str] = ()) -> None:
+        self.folder, self.allow = Path(folder), tuple(allow)
         check_own(self.folder)
         path = self.folder / "run.json"
         if not path.is_file():
             raise RunError(f"{self.folder} is not a run: it has no run.json. Runs are made by: engram train TASK")
         try:
             self.facts = _facts(read_json(path, MOST_FACTS, finite=False))
-            self.settings = Settings.from_dict(_grouped(self.facts["settings"]))
+            self.settings = Settings.from_dict(_grouped(self.facts["settings"]), allow)
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, EngramError):
                 raise RunError(f"{path}: {error}") from None

@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from itertools import count
 from pathlib import Path
@@ -54,10 +55,18 @@ def train(
 
 
 def resume(
-    folder: Path | str, *, steps: int | None = None, show: bool = False, observe: Observer | None = None
+    folder: Path | str,
+    *,
+    steps: int | None = None,
+    show: bool = False,
+    observe: Observer | None = None,
+    allow: Sequence[str] = (),
 ) -> RunDirectory:
-    """Go on with a run that was stopped, killed or failed; or train one that is done for more ``steps`` in all."""
-    run = RunDirectory(folder)
+    """Go on with a run that was stopped, killed or failed; or train one that is done for more ``steps`` in all.
+
+    ``allow`` has the packages and files of a run with code outside engram: they are not imported else.
+    """
+    run = RunDirectory(folder, allow)
     if steps is not None:
         extended = run.settings.replace(steps=check_size("steps", steps), epochs=None)
         run.settings, run.facts["settings"] = extended, extended.to_dict()
@@ -104,7 +113,7 @@ def _carry_on(run: RunDirectory, show: bool, observe: Observer | None) -> RunDir
             _work(make_fabric(settings), run, show, observe)
         else:
             _launch(settings, run, show, observe)
-    return RunDirectory(run.folder)
+    return RunDirectory(run.folder, run.allow)
 
 
 def _launch(settings: Settings, run: RunDirectory, show: bool, observe: Observer | None) -> None:
@@ -123,7 +132,7 @@ def _launch(settings: Settings, run: RunDirectory, show: bool, observe: Observer
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if RunDirectory(run.folder).status == "stopped":
+    if RunDirectory(run.folder, run.allow).status == "stopped":
         raise KeyboardInterrupt
 
 
@@ -143,7 +152,7 @@ def _told(error: Exception, run: RunDirectory) -> Exception:
         return error
     reason = f"{what}; the last checkpoint is intact. Go on: {go_on(run.folder)}"
     with suppress(EngramError, OSError), locked(run.folder):
-        RunDirectory(run.folder).note(status="failed", reason=reason)
+        RunDirectory(run.folder, run.allow).note(status="failed", reason=reason)
     return StoppedError(reason)
 
 

@@ -1,6 +1,6 @@
 """What a run has learned."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,12 @@ from engram.train._memory import check_batches
 from engram.train._network import AnyNetwork, make_network
 
 
-def load_network(folder: Path | str, *, best: bool = True) -> AnyNetwork:
-    """The network of a run, finished or not, in evaluation mode: the weights of its best validation, or the last."""
-    run = RunDirectory(folder)
+def load_network(folder: Path | str, *, best: bool = True, allow: Sequence[str] = ()) -> AnyNetwork:
+    """The network of a run, finished or not, in evaluation mode: the weights of its best validation, or the last.
+
+    ``allow`` has the packages and files of a run with code outside engram: they are not imported else.
+    """
+    run = RunDirectory(folder, allow)
     tensors = load(run.folder).tensors
     weights = (under("best.", tensors) if best else {}) or under("network.", tensors)
     with torch.random.fork_rng(devices=()):
@@ -35,6 +38,7 @@ def evaluate(
     split: str | None = None,
     *,
     best: bool = True,
+    allow: Sequence[str] = (),
     after_batch: Callable[[int], None] = lambda k: None,
     **options: Any,
 ) -> dict[str, dict[str, float]]:
@@ -44,14 +48,15 @@ def evaluate(
         folder: the run directory.
         split: ``train``, ``valid``, ``test`` or another exam of the task; left out, all exams.
         best: the weights of the best validation, not the last.
+        allow: packages and files of a run with code outside engram.
         options: options of the task to change: a network trained at delay 100 is tested at ``delay=2000``.
     """
-    run = RunDirectory(folder)
+    run = RunDirectory(folder, allow)
     settings = run.settings
     if options:
         settings = settings.replace(task=make_task(settings.task.name, **{**settings.task.options(), **options}))
     check_batches(settings)
-    network = load_network(folder, best=best)
+    network = load_network(folder, best=best, allow=allow)
     _check_fit(settings.task, run.settings.task)
     if split is not None:
         check_choice("split", split, ("train", "valid", *settings.task.exams()))
