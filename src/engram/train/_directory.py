@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from engram import __version__
-from engram.errors import EngramError, RunError, StoppedError, check_number, check_size
+from engram.errors import EngramError, OptionError, RunError, StoppedError, check_number, check_size
 from engram.files import beside, parse_json, prepare, publish, read_bounded, read_json
 from engram.kernels import status as kernel_status
 from engram.train._checkpoint import FILES as CHECKPOINTS
@@ -120,7 +120,7 @@ def _facts(facts: Any) -> dict[str, Any]:
 def _grouped(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings by groups; before there were any, the model was a name."""
     if isinstance(settings.get("model"), str):
-        raise RunError("the run was made by engram 0.1, whose settings have no groups: start the run again")
+        raise OptionError("the run was made by engram 0.1, whose settings have no groups: start the run again")
     return settings
 
 
