@@ -146,7 +146,8 @@ def train_command(model: str, task: type[Task] | None) -> type[Train]:
     """``engram train`` with the options of this model as flags."""
     taken = {each.name for kind in (Train, *Train.groups.values(), *([task] if task else [])) for each in fields(kind)}
     kind = flags_of(model_class(model), taken)
-    name = f"{model_class(model).__name__}_"  # help has it as the title of these flags
+    name = model_class(model).__name__  # help has it as the title of these flags
+    name += "_" if name in taken else ""
     tasks = AnyTask if task is None else _any_task([task, *(each for each in TASKS.values() if each is not task)])
     entries: list[Any] = [("task", tasks), (name, kind, field(default_factory=kind))]
     made: Any = make_dataclass("Train", entries, bases=(Train,), frozen=True)
@@ -185,11 +186,13 @@ class Resume:
     """The run directory."""
     steps: int | None = None
     """Train a run that is done further, to this many steps in all."""
+    allow: tuple[str, ...] = ()
+    """Packages or files of the run's own code, which is not imported else."""
     json: bool = False
     """Print one JSON object at the end."""
 
     def run(self) -> None:
-        _show_run(resume(self.folder, steps=self.steps, show=True, observe=watch), self.json)
+        _show_run(resume(self.folder, steps=self.steps, show=True, observe=watch, allow=self.allow), self.json)
 
 
 def _show_run(run: RunDirectory, as_json: bool) -> None:
