@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from engram.kernels import State
+from engram.state import State
 from engram.tasks import Batch, Batches, Task
 
 
