@@ -395,6 +395,12 @@ def test_another_model_than_that_of_the_file(told: Any) -> None:
     assert (found["model"], found["options"], found["hidden"]) == ("scornn", {"rho": 2}, 6)
 
 
+def test_a_model_that_the_file_does_not_name(told: Any) -> None:
+    write("[budget]\nbatch = 2\nsteps = 2\n")
+    found = plan(told, "copy", "--config", "settings.toml", "--model", "gru", "--no-bias")
+    assert (found["model"], found["options"], found["batch"]) == ("gru", {"bias": False}, 2)
+
+
 def test_flags_that_the_file_has_set(told: Any) -> None:
     write(FILE.replace("tensorboard = false", "tensorboard = true"))
     assert plan(told, "--config", "settings.toml", "--tensorboard")["tensorboard"] is True
@@ -405,7 +411,7 @@ def test_groups_of_a_file(told: Any) -> None:
     write(FILE + "[[optimiser.groups]]\npattern = 'head.*'\nlr = 0.5\n")
     assert plan(told, "--config", "settings.toml")["groups"] == [{"pattern": "head.*", "lr": 0.5, "weight_decay": None}]
     found = plan(told, "--config", "settings.toml", "--group", "*bias* decay=0.5")["groups"]
-    assert [group["pattern"] for group in found] == ["head.*", "*bias*"]
+    assert [group["pattern"] for group in found] == ["*bias*"]  # the command line overrides the file
 
 
 @pytest.mark.parametrize("words", [["copy", "--config", "settings.toml"], ["--config", "settings.toml", "copy"]])

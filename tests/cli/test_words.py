@@ -88,6 +88,7 @@ WRONG = {
     "train copy --plateau 2 --step-size 3": "step_size is of the schedule step, and the schedule is plateau",
     "train copy --group haed.*": "the group 'haed.*' matches no parameter; they are",
     "train copy --group": "--group needs a value",
+    "train copy --group=": "pattern must be a text such as head.*, got ''",
     "train copy --stop-by acuracy": "unknown score to stop by 'acuracy': expected one of accuracy, loss. Did you mean",
     "train copy --out": "--out needs a value",
     "train copy --json=yes": "yes",

@@ -136,8 +136,10 @@ def _train(words: list[str]) -> Any:
     said = {word.replace("_", "-") for word in words}
     if {"--steps", "--epochs"} & said:  # one or the other
         values["budget"] = {k: v for k, v in values.get("budget", {}).items() if k not in ("steps", "epochs")}
+    if "--group" in said:  # all of them, not some of each: the first that matches counts
+        values["optimiser"] = {k: v for k, v in values.get("optimiser", {}).items() if k != "groups"}
     if named and named != in_file:  # the options are another model's
-        values["model"] = {k: v for k, v in values["model"].items() if k != "options"}
+        values["model"] = {k: v for k, v in values.get("model", {}).items() if k != "options"}
     return _cli(command, words, (), default=defaults(command, task, values))
 
 
@@ -208,7 +210,7 @@ def _one_line(box: str, words: list[str]) -> str:
     parts = [re.sub(r"[\s│╭─]+", " ", part).strip() for part in re.split(r"[─╭╮╰╯]{3,}|-{5,}", box)]  # or in ASCII
     said = [part for part in parts if part and not part.startswith("For full helptext")]
     fault = next((part for part in said if part not in TITLES), " ".join(box.split()))
-    groups = r"Train|task|model|optimiser|budget|machine|\S*\bsubject\S*"
+    groups = r"Train|task|--group|model|optimiser|budget|machine|\S*\bsubject\S*"
     own = re.sub(rf"^Error parsing ({groups}): ", "", fault)  # our own words, from a check of sizes
     if own != fault:
         return own
