@@ -42,9 +42,9 @@ def solve(name: str, out: Path, depth: int, seed: int) -> list[dict[str, float]]
     for value in values:
         task = make_task(name, **options, **{delay: value})
         width = widest(depth, budget, task.input_size, task.output_size)
-        settings = Settings(
-            task, "scornn", width, depth, batch=128, optimizer="rmsprop", lr=1e-3, lr_orthogonal=1e-4, steps=steps,
-            validate_every=500, test_samples=4992, seed=seed, threads=1,
+        settings = Settings.of(
+            task, "scornn", hidden=width, layers=depth, batch=128, optimizer="rmsprop", lr=1e-3, lr_orthogonal=1e-4,
+            steps=steps, validate_every=500, test_samples=4992, seed=seed, threads=1,
         )  # fmt: skip
         folder = f"{name}-{value}-depth{depth}-seed{seed}"
         run = kept(settings, out, folder)

@@ -28,11 +28,11 @@ from engram.nn import RNN
 from engram.tasks import ContractiveSystem
 from engram.train import Settings
 
-MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "RNN": ("rnn", ("activation=relu",)),
-    "orthogonal, map": ("rnn", ("activation=relu", "map=exponential")),
-    "orthogonal, projected": ("rnn", ("activation=relu", "map=projected")),
-    "LSTM": ("lstm", ()),
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "RNN": ("rnn", {"activation": "relu"}),
+    "orthogonal, map": ("rnn", {"activation": "relu", "map": "exponential"}),
+    "orthogonal, projected": ("rnn", {"activation": "relu", "map": "projected"}),
+    "LSTM": ("lstm", {}),
 }
 SCALES: dict[str, dict[str, Any]] = {
     "smoke": {"systems": 1, "hidden": [4], "task": {"epsilon": 0.1, "length": 100}, "train": {"steps": 20}},
@@ -54,11 +54,10 @@ SNRS = (20.0, 15.0)
 
 def settings(scale: dict[str, Any], model: str, hidden: int, system: int, snr: float) -> Settings:
     """Batch 10 and rate 0.01 are the poster's; Adam is the script's."""
-    kind, option = MODELS[model]
+    kind, options = MODELS[model]
     task = ContractiveSystem(system=system, snr=snr, **scale["task"])
-    return Settings(
-        task, kind, hidden, option=option, batch=10, lr=0.01, lr_orthogonal=0.01, threads=1, **scale["train"]
-    )
+    rates = {"lr": 0.01, "lr_orthogonal": 0.01}
+    return Settings.of(task, kind, hidden=hidden, options=options, batch=10, threads=1, **rates, **scale["train"])
 
 
 def learned(given: Settings, out: Path, folder: str) -> float | None:

@@ -8,7 +8,7 @@ Adam, batch 128, fresh sequences each step in place of 10,000 fixed ones, 3 seed
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,7 +30,7 @@ class Case:
     model: str
     layers: int
     widths: tuple[int, ...]
-    option: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Item:
     lr: float = 2e-3
 
 
-XAVIER = ("init=xavier",)
+XAVIER = {"init": "xavier"}
 DEEP = {1: (16, 32, 40, 45, 50), 2: (10, 20, 25, 30), 4: (8, 12, 15, 20), 8: (6, 10, 14)}
 TANH = {1: (20, 80), 2: (20, 40), 4: (16, 32)}
 ITEMS = {
@@ -68,7 +68,7 @@ ITEMS = {
             Case("tanh in the recurrence, L = 1", "rnn", 1, (10, 20)),
             Case("tanh in depth, L = 1", "depth-rnn", 1, (40,), XAVIER),
             Case("tanh in depth, L = 4", "depth-rnn", 4, (20,), XAVIER),
-            Case("linear 2RNN, L = 1", "2rnn", 1, (5,), ("activation=identity",)),
+            Case("linear 2RNN, L = 1", "2rnn", 1, (5,), {"activation": "identity"}),
         ),
         4000,
     ),
@@ -77,8 +77,8 @@ ITEMS = {
         (
             Case("RNN, L = 1", "rnn", 1, (256,)),
             Case("RNN, L = 2", "rnn", 2, (165,)),
-            Case("CPRNN, L = 1", "cprnn", 1, (150,), ("rank=150",)),
-            Case("S4, L = 2", "s4", 2, (131,), ("state_size=16",)),
+            Case("CPRNN, L = 1", "cprnn", 1, (150,), {"rank": 150}),
+            Case("S4, L = 2", "s4", 2, (131,), {"state_size": 16}),
         ),
         1000,
     ),
@@ -91,9 +91,9 @@ def measure(name: str, out: Path) -> None:
     for seed in SEEDS:
         for case in item.cases:
             for width in case.widths:
-                settings = Settings(
-                    item.task, case.model, width, case.layers, option=case.option, steps=item.steps, batch=128,
-                    lr=item.lr, validate_every=250, valid_samples=None if item.task.is_data_set else 500,
+                settings = Settings.of(
+                    item.task, case.model, hidden=width, layers=case.layers, options=case.options, steps=item.steps,
+                    batch=128, lr=item.lr, validate_every=250, valid_samples=None if item.task.is_data_set else 500,
                     test_samples=None if item.task.is_data_set else 2000, seed=seed, threads=1,
                 )  # fmt: skip
                 run = kept(settings, out, f"{name}-{case.model}-{case.layers}-{width}-{seed}")

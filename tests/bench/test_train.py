@@ -1,7 +1,6 @@
 """``engram bench train``: what it returns, and that both loops train the same."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from engram.cli import main
 from engram.tasks import Parity
 from engram.train import RunDirectory, Settings
 
-TINY = Settings(Parity(length=4), "exprnn", hidden=4, batch=2, validate_every=0, save_every=0)
+TINY = Settings.of(Parity(length=4), "exprnn", hidden=4, batch=2, validate_every=0, save_every=0)
 
 
 def test_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +42,7 @@ def test_ratio_is_ours_over_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_case_is_raced(monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny = {name: replace(case, hidden=4, batch=2) for name, case in CASES.items()}
+    tiny = {name: case.replace(hidden=4, batch=2) for name, case in CASES.items()}
     monkeypatch.setattr(train, "CASES", tiny)
     monkeypatch.setattr(train, "STEPS", 1)
     told: list[str] = []
@@ -56,7 +55,7 @@ def test_every_case_is_raced(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_both_loops_train_the_same_network(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same shapes, the same rates, every parameter trained, as many steps; only what is around differs."""
     monkeypatch.setattr(train, "STEPS", 3)
-    settings = replace(TINY, model=model)
+    settings = TINY.replace(model=model)
     hand = bare_loop(settings)
     held = dict(zip(hand.__code__.co_freevars, (cell.cell_contents for cell in hand.__closure__ or ()), strict=True))
 

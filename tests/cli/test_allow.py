@@ -26,8 +26,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("mytask.py").write_text(TASK)
     Path("mymodel.py").write_text(MODEL)
-    settings = Settings(
-        make_task("mytask.py:Longer"), "mymodel.py:Mine", 6, batch=4, steps=2, valid_samples=8, test_samples=8
+    settings = Settings.of(
+        make_task("mytask.py:Longer"), "mymodel.py:Mine", hidden=6, batch=4, steps=2, valid_samples=8, test_samples=8
     )
     return train(settings, "runs", "first").folder
 

@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {"hidden": 4, "layers": 2, "steps": 3, "test_samples": 8
 
 def trained(folder: Path, task: Task | None = None, **settings: Any) -> Path:
     settings = {"precision": "64-true", **SMALL, **settings}
-    return train(Settings(task or LagCopy(), **settings), folder, "old").folder
+    return train(Settings.of(task or LagCopy(), **settings), folder, "old").folder
 
 
 def convert(capsys: Any, *words: object) -> Any:
@@ -42,8 +42,8 @@ def refused(capsys: Any, *words: object) -> str:
 
 RUNS: dict[str, dict[str, Any]] = {
     "linear": {"model": "linear-rnn"},
-    "no bias, trained start": {"model": "linear-rnn", "option": ("bias=False", "initial_state=trained")},
-    "a map": {"model": "exprnn", "option": ("activation=identity",)},
+    "no bias, trained start": {"model": "linear-rnn", "options": {"bias": False, "initial_state": "trained"}},
+    "a map": {"model": "exprnn", "options": {"activation": "identity"}},
     "one answer": {"model": "linear-rnn", "task": Copy(delay=3)},
 }
 
@@ -60,7 +60,7 @@ def test_depth(case: str, conversion: str, tmp_path: Path, capsys: Any) -> None:
     assert said["difference"] < 1e-12 * max(1, said["largest_output"])
     run = RunDirectory(new)
     assert run.status == "done"
-    assert (run.settings.model, run.settings.task) == ("linear-rnn", RunDirectory(old).settings.task)
+    assert (run.settings.model.name, run.settings.task) == ("linear-rnn", RunDirectory(old).settings.task)
     before, after = evaluate(old, "test"), evaluate(new, "test")
     assert after["test"]["loss"] == pytest.approx(before["test"]["loss"], rel=1e-10)
     assert said["results"] == after
@@ -69,10 +69,10 @@ def test_depth(case: str, conversion: str, tmp_path: Path, capsys: Any) -> None:
 
 
 def test_relu_is_deepened(tmp_path: Path, capsys: Any) -> None:
-    old = trained(tmp_path, model="rnn", option=("activation=relu", "dropout=0.5"))
+    old = trained(tmp_path, model="rnn", options={"activation": "relu", "dropout": 0.5})
     said = convert(capsys, "deepen", old, "-o", tmp_path / "new")
     assert said["difference"] == 0
-    assert RunDirectory(tmp_path / "new").settings.option[0] == "activation=relu"
+    assert RunDirectory(tmp_path / "new").settings.model.options["activation"] == "relu"
 
 
 def test_words(tmp_path: Path, capsys: Any) -> None:
@@ -106,8 +106,8 @@ def test_a_run_is_not_overwritten(tmp_path: Path, capsys: Any) -> None:
 
 @pytest.mark.parametrize("model", ["exprnn", "gru"])
 def test_torch(model: str, tmp_path: Path, capsys: Any) -> None:
-    option = ("activation=tanh",) if model == "exprnn" else ()
-    old, path = trained(tmp_path, model=model, option=option), tmp_path / "rnn.safetensors"
+    options = {"activation": "tanh"} if model == "exprnn" else {}
+    old, path = trained(tmp_path, model=model, options=options), tmp_path / "rnn.safetensors"
     said = convert(capsys, "torch", old, "-o", path)
     assert said["difference"] < 1e-12
     with safe_open(path, "pt") as file:

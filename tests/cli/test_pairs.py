@@ -50,13 +50,13 @@ def small(name: str) -> Task:
 @pytest.mark.parametrize("model", [name for name, entry in MODELS.items() if not entry.answers_itself])
 def test_one_step(model: str, task: str) -> None:
     samples = 8 if TASKS[task].is_data_set and task != "ptb" else 0  # of a text: all of it
-    settings = Settings(small(task), model, hidden=8, batch=2, samples=samples)
+    settings = Settings.of(small(task), model, hidden=8, batch=2, samples=samples)
     loop = Loop(settings, make_fabric(settings))
     before = {name: value.detach().clone() for name, value in loop.network.named_parameters()}
-    loss, outputs, batch = loop.train_step()
+    loss, scores = loop.train_step()
     assert math.isfinite(loss)
-    assert outputs.shape[:2] == batch.targets.shape[:2]
-    assert outputs.shape[-1] == settings.task.output_size
+    batch = settings.batches("train")[0]
+    assert loop.network(batch.inputs)[0].shape == (*batch.targets.shape[:2], settings.task.output_size)
     assert loop.step == 1
     after = dict(loop.network.named_parameters())
     assert all(bool(value.isfinite().all()) for value in after.values())
@@ -65,7 +65,8 @@ def test_one_step(model: str, task: str) -> None:
     if (model, task) not in ASLEEP:
         assert "head.weight" in changed
         assert any(name.startswith("core.") for name in changed)
-    assert all(math.isfinite(score) for score in loop.task.metrics(outputs, batch).values())
+    assert settings.task.metric in scores()
+    assert all(math.isfinite(score) for score in scores().values())
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -73,17 +74,17 @@ def test_one_step(model: str, task: str) -> None:
 def test_one_step_of_a_whole_network(model: str, task: str) -> None:
     """Networks with a read-out of their own answer once; what asks at every step is refused."""
     samples = 8 if TASKS[task].is_data_set and task != "ptb" else 0
-    settings = Settings(small(task), model, hidden=3, batch=2, samples=samples, option=("rescale=True",))
+    settings = Settings.of(small(task), model, hidden=3, batch=2, samples=samples, options={"rescale": True})
     if settings.task.answer == "every":
         with pytest.raises(OptionError, match="answers once"):
             make_network(settings)
         return
     loop = Loop(settings, make_fabric(settings))
     before = {name: value.detach().clone() for name, value in loop.network.named_parameters()}
-    loss, outputs, batch = loop.train_step()
+    loss, scores = loop.train_step()
     assert math.isfinite(loss)
-    assert outputs.shape == (1, 2, settings.task.output_size)
-    assert all(math.isfinite(score) for score in loop.task.metrics(outputs, batch).values())
+    assert loop.network(settings.batches("train")[0].inputs)[0].shape == (1, 2, settings.task.output_size)
+    assert all(math.isfinite(score) for score in scores().values())
     after = dict(loop.network.named_parameters())
     assert any(not torch.equal(value, before[name]) for name, value in after.items())
     assert all(bool(value.isfinite().all()) for value in after.values())

@@ -119,7 +119,7 @@ def test_several_side_by_side(
 
 def test_a_run_while_it_trains(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Its last checkpoint is read, and the run directory is left as it is."""
-    settings = Settings(Copy(6, 2), "exprnn", hidden=5, batch=4, steps=3, valid_samples=4, test_samples=4, threads=1)
+    settings = Settings.of(Copy(6, 2), "exprnn", hidden=5, batch=4, steps=3, valid_samples=4, test_samples=4, threads=1)
     run = train(settings, tmp_path, "run", show=False)
     run.note(status="running")
     before = {path.name: path.read_bytes() for path in run.folder.iterdir()}

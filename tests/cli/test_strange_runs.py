@@ -13,6 +13,7 @@ from engram.cli import main
 from engram.tasks import Copy
 from engram.train import Settings, train
 from engram.train._directory import FILES
+from engram.train._settings import FLAT
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links and pipes of POSIX")
 NAMES = (*FILES, *(f"{name}.new" for name in FILES), "tensorboard", "tensorboard/events.out.tfevents.1")
@@ -27,7 +28,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    settings = Settings(Copy(9, 2), "rnn", hidden=4, batch=4, steps=2, test_samples=8, threads=1)
+    settings = Settings.of(Copy(9, 2), "rnn", hidden=4, batch=4, steps=2, test_samples=8, threads=1)
     return train(settings, tmp_path_factory.mktemp("runs"), "finished").folder
 
 
@@ -158,13 +159,17 @@ SETTINGS = [
     *((name, value) for name in ("lr", "clip", "save_every") for value in (10**400, "x", None, float("nan"), -1)),
     *(
         (name, value)
-        for name in ("task", "model", "device", "optimizer", "option", "precision")
-        for value in (7, {}, [[]])
+        for name in ("task", "model", "device", "optimizer", "options", "precision", "groups", "betas", "stop_by")
+        for value in (7, [[]], *(() if name == "options" else ({},)))
     ),
     *((("task", name), value) for name in ("delay", "length") for value in (10**400, 2**62, 10**9, -1, "x", None)),
-    ("option", ["dropout=1" + "0" * 400]),
-    ("option", ["layers=2"]),
-    ("option", ["activation=7"]),
+    ("options", {"dropout": 10**400}),
+    ("options", {"layers": 2}),
+    ("options", {"activation": 7}),
+    ("groups", [{"pattern": "*", "lr": -1}]),
+    ("schedule", "sometimes"),
+    *((name, value) for name in ("plateau", "step_size", "warmup", "falls") for value in (-1, 0.5, "x")),
+    *((group, value) for group in ("optimiser", "budget", "machine") for value in (7, "x", [])),
 ]
 
 
@@ -174,8 +179,8 @@ def test_settings_of_a_stranger(name: Any, value: Any, command: str, run: Path, 
     """One line and exit code 2, at once: no crash, no hang, nobody's memory filled."""
     facts = json.loads((run / "run.json").read_text())
     settings = facts["settings"]
-    where, last = (settings["task"], name[1]) if isinstance(name, tuple) else (settings, name)
-    where[last] = value
+    group, last = name if isinstance(name, tuple) else FLAT.get(name, ("", name))
+    (settings[group] if group else settings)[last] = value
     (run / "run.json").write_text(json.dumps(facts))
     assert main([*COMMANDS[command][:1], str(run), *(["--steps", "4"] if command == "resume" else [])]) == 2
     err = capsys.readouterr().err
@@ -200,7 +205,7 @@ FLAGS = [
     "--samples 4611686018427387904",
     "--seed -1",
     "--steps 1.5",
-    "--option activation=7",
+    "--activation 7",
 ]
 
 
@@ -210,11 +215,12 @@ def test_sizes_without_end(flags: str, in_a_file: bool, tmp_path: Path, capsys: 
     """From the command line, and from a settings file."""
     words = flags.split()
     if in_a_file:
-        names = {word[2:]: value for word, value in zip(words[::2], words[1::2], strict=True)}
-        task = "".join(f"{name} = {value}\n" for name, value in names.items() if name == "delay")
-        lines = "".join(f"{name} = {value}\n" for name, value in names.items() if name not in ("delay", "option"))
-        lines += f'option = ["{names["option"]}"]\n' if "option" in names else ""
-        (tmp_path / "settings.toml").write_text(f'{lines}[task]\nname = "copy"\n{task}')
+        text = ""
+        for name, value in zip((word[2:] for word in words[::2]), words[1::2], strict=True):
+            places = {"delay": "task", "seed": "", "activation": "model.options"}
+            place = places.get(name, FLAT.get(name, ("",))[0])
+            text += f"[{place}]\n{name} = {value}\n" if place else f"{name} = {value}\n"
+        (tmp_path / "settings.toml").write_text(text)
         words = ["--config", str(tmp_path / "settings.toml")]
     assert main(["train", "copy", "--out", str(tmp_path / "runs"), *words]) == 2
     err = capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import torch
 from engram.cli import main
 from engram.errors import EngramError
 from engram.models import MODELS
-from engram.train import RunDirectory, load_network
+from engram.train import RunDirectory, load_network, to_toml
 from engram.train._interrupt import Interrupt
+from engram.train._settings import FLAT
 
 SMALL = ["train", "copy", "--hidden", "8", "--delay", "3", "--steps", "3", "--batch", "4"]
 QUICK = [*SMALL, "--valid-samples", "8", "--test-samples", "8", "--log-every", "1"]
@@ -54,7 +56,14 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 def settings(folder: str | Path) -> dict[str, Any]:
-    return json.loads(Path(folder, "run.json").read_text())["settings"]
+    return flat(json.loads(Path(folder, "run.json").read_text())["settings"])
+
+
+def flat(groups: dict[str, Any]) -> dict[str, Any]:
+    """Settings by the names of the flags."""
+    return {"task": groups["task"], "seed": groups["seed"]} | {
+        name: groups[group][own] for name, (group, own) in FLAT.items()
+    }
 
 
 def lines(folder: str | Path) -> list[dict[str, Any]]:
@@ -119,14 +128,39 @@ FLAGS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "log-every": (["--log-every", "2"], {"log_every": 2}),
     "save-every": (["--save-every", "0"], {"save_every": 0.0}),
     "precision": (["--precision", "64-true"], {"precision": "64-true"}),
-    "option": (["--option", "activation=tanh"], {"option": ["activation=tanh"]}),
-    "two options": (
-        ["--option", "activation=tanh", "activation_in=recurrence"],
-        {"option": ["activation=tanh", "activation_in=recurrence"]},
+    "alpha": (["--optimizer", "rmsprop", "--alpha", "0.5"], {"optimizer": "rmsprop", "alpha": 0.5}),
+    "betas": (["--betas", "0.5", "0.6", "--eps", "1e-5"], {"betas": [0.5, 0.6], "eps": 1e-5}),
+    "momentum": (["--optimizer", "sgd", "--momentum", "0.5"], {"optimizer": "sgd", "momentum": 0.5}),
+    "step": (["--step-size", "2", "--step-factor", "0.3"], {"step_size": 2, "step_factor": 0.3, "schedule": "step"}),
+    "cosine": (
+        ["--schedule", "cosine", "--cosine-end", "0.1", "--warmup", "2"],
+        {"schedule": "cosine", "cosine_end": 0.1, "cosine_steps": 3, "warmup": 2},
     ),
-    "option twice": (
-        ["--option", "activation=tanh", "--option", "activation_in=recurrence"],
-        {"option": ["activation=tanh", "activation_in=recurrence"]},
+    "groups": (
+        ["--group", "head.* lr=1e-4", "--group", "*bias decay=0"],
+        {
+            "groups": [
+                {"pattern": "head.*", "lr": 1e-4, "weight_decay": None},
+                {"pattern": "*bias", "lr": None, "weight_decay": 0.0},
+            ]
+        },
+    ),
+    "stop-by": (["--stop-by", "accuracy"], {"stop_by": "accuracy"}),
+    "no-readout-bias": (["--no-readout-bias"], {"readout_bias": False}),
+    "an option of the model": (["--activation", "tanh"], {"options": {"activation": "tanh"}}),
+    "two options": (
+        ["--activation", "tanh", "--activation-in=depth"],
+        {"options": {"activation": "tanh", "activation_in": "depth"}},
+    ),
+    "a flag of the model": (["--bias", "--rebase-every", "5"], {"options": {"bias": True, "rebase_every": 5}}),
+    "an option of torch's": (["--model", "lstm", "--no-bias"], {"model": "lstm", "options": {"bias": False}}),
+    "a tuple": (
+        ["--model", "spectral", "--reflections", "3", "None"],
+        {"model": "spectral", "options": {"reflections": [3, None]}},
+    ),
+    "an option that is called as another flag": (
+        ["--model", "eurnn", "--model-layers", "4"],
+        {"model": "eurnn", "options": {"layers": 4}},
     ),
     "of the task": (
         ["--length", "2", "--layout", "at"],
@@ -143,7 +177,9 @@ def test_every_flag_has_its_effect(case: str, told: Any) -> None:
     told(*QUICK, "--name", "flagged", *words)
     before, after = settings("runs/plain"), settings("runs/flagged")
     assert {name: after[name] for name in expected} == expected
-    assert {name for name in after if after[name] != before[name]} <= set(expected)
+    moved = {"lr": {"lr_orthogonal"}, "optimizer": {"momentum"}, "plateau": {"schedule"}, "samples": {"validate_every"}}
+    allowed = {*expected, *(follower for name in expected for follower in moved.get(name, ()))}
+    assert {name for name in after if after[name] != before[name]} <= allowed
 
 
 def test_flags_change_what_is_computed(told: Any) -> None:
@@ -173,10 +209,10 @@ def test_json_is_all_there_is(told: Any) -> None:
 
 
 def test_dry_run_writes_nothing(told: Any, tmp_path: Path) -> None:
-    text = re.sub(r"\s+", " ", told(*SMALL, "--dry-run"))
-    assert "197 parameters; 3 steps of 23 time steps; about 0 s of training" in text  # 8*7/2 + 80 + 8 + 9*9, 3 + 2*10
-    assert re.search(r"[\d.]+ ms a step\) and [\d,]+ MB", text)
-    assert "hidden │ 8" in text
+    text = told(*SMALL, "--dry-run")
+    assert "# 197 parameters; 3 steps of 23 time steps\n# about 0 s of training" in text  # 28 + 80 + 8 + 81; 3 + 20
+    assert re.search(r"[\d.]+ ms per step\) and [\d,]+ MB", text)
+    assert tomllib.loads(text)["model"]["hidden"] == 8
     assert not list(tmp_path.iterdir())
 
 
@@ -188,13 +224,50 @@ def test_dry_run_as_json(told: Any, tmp_path: Path) -> None:
     assert found["seconds"] == pytest.approx(1000 * found["seconds_a_step"])
     assert found["seconds_a_step"] > 0
     assert found["peak_memory_mb"] > 50  # torch alone
-    assert found["settings"]["hidden"] == 8
+    assert found["settings"]["model"]["hidden"] == 8
     assert not list(tmp_path.iterdir())
 
 
 def test_dry_run_counts_what_a_run_has(told: Any) -> None:
     planned = json.loads(told(*QUICK, "--model", "goru", "--layers", "2", "--dry-run", "--json"))["parameters"]
     assert json.loads(told(*QUICK, "--model", "goru", "--layers", "2", "--json"))["parameters"] == planned
+
+
+DRY = {
+    "defaults": ["copy", "--delay", "3", "--steps", "3"],
+    "a set in epochs": ["copy", "--delay", "3", "--samples", "12", "--epochs", "2"],
+    "an option": ["copy", "--delay", "3", "--steps", "3", "--model", "scornn", "--rho", "3", "--activation", "tanh"],
+    "a group": ["copy", "--delay", "3", "--steps", "3", "--model", "cprnn", "--rank", "3", "--group", "*bias* decay=1"],
+    "a tuple": ["copy", "--delay", "3", "--steps", "3", "--model", "spectral", "--reflections", "3", "None"],
+    "a schedule": ["adding", "--length", "6", "--steps", "4", "--schedule", "cosine", "--warmup", "2", "--stop-by=mse"],
+    "several exams": ["transfer-copy", "--delay", "3", "--tests", "5", "6", "--steps", "2", "--model", "lstm"],
+    "an optimiser": ["copy", "--delay", "3", "--steps", "3", "--optimizer", "sgd", "--plateau", "2"],
+    "no bias": ["copy", "--delay", "3", "--steps", "3", "--no-readout-bias"],
+    "symbols": ["pautomac", "--steps", "2", "--model", "gru"],
+}
+
+
+@pytest.mark.parametrize("case", DRY)
+@pytest.mark.usefixtures("data_sets")
+def test_a_dry_run_is_a_file_that_gives_the_run(case: str, told: Any) -> None:
+    """Nothing in it is left to decide; the same fingerprint, the same settings, the same bits."""
+    words = [*DRY[case], "--hidden", "6", "--batch", "4", "--log-every", "1"]
+    text = told("train", *words, "--dry-run")
+    write(text)
+    told("train", *words, "--name", "words")
+    told("train", "--config", "settings.toml", "--name", "file")
+    runs = [RunDirectory(f"runs/{name}") for name in ("words", "file")]
+    assert runs[0].settings.fingerprint() == runs[1].settings.fingerprint()
+    assert runs[0].settings == runs[1].settings
+    assert lines("runs/words") == lines("runs/file")
+    assert equal_weights("runs/words", "runs/file")
+    found = tomllib.loads(text)
+    assert {"lr_orthogonal", "schedule", "momentum"} <= found["optimiser"].keys()
+    assert {"steps", "valid_samples", "test_samples", "validate_every"} <= found["budget"].keys()
+    assert found["machine"]["threads"] == 1
+    assert "embedding" in found["model"]
+    told("train", "--config", "settings.toml", "--dry-run")  # once more: nothing changes
+    assert plan(told, "--config", "settings.toml") == plan(told, *words)
 
 
 # names
@@ -232,9 +305,9 @@ def test_a_name_that_leaves_the_folder_is_refused(name: str, refused: Any, tmp_p
 
 
 REFUSED = {
-    "option of the model": (["--option", "foo=3"], "unknown option of exprnn 'foo'"),
-    "option of torch's": (["--model", "lstm", "--option", "foo=3"], "unknown option of lstm 'foo'"),
-    "value of an option": (["--option", "activation=tahn"], "Did you mean 'tanh'"),
+    "option of the model": (["--foo", "3"], "Unrecognized options: --foo"),
+    "option of torch's": (["--model", "lstm", "--dropout", "3"], "option of lstm: .*dropout"),
+    "value of an option": (["--activation", "tahn"], "Did you mean 'tanh'"),
     "device": (["--device", "gpu9"], "device 'gpu9' cannot be used here"),
     "embedding": (["--embedding", "3"], "embedding is for tasks of symbols"),
 }
@@ -262,20 +335,26 @@ def write(text: str, name: str = "settings.toml") -> str:
 
 
 FILE = """
-model = "lstm"
-hidden = 6
-steps = 2
-batch = 4
-lr-orthogonal = 0.5
-weight_decay = 1e-3
-option = ["bias=False", "dropout=0"]
-tensorboard = false
-valid_samples = 4
-test_samples = 4
 [task]
 name = "copy"
 delay = 4
 layout = "at"
+[model]
+name = "lstm"
+hidden = 6
+[model.options]
+bias = false
+dropout = 0.0
+[optimiser]
+lr-orthogonal = 0.5
+weight_decay = 1e-3
+[budget]
+steps = 2
+batch = 4
+valid_samples = 4
+test_samples = 4
+[machine]
+tensorboard = false
 """
 
 
@@ -288,25 +367,51 @@ def test_config(given: list[str], told: Any) -> None:
     assert found["task"] == {"name": "copy", "delay": 4, "length": 10, "layout": "at"}
     expected = {"model": "lstm", "hidden": 6, "steps": 2, "batch": 4, "lr_orthogonal": 0.5, "weight_decay": 1e-3}
     assert {name: found[name] for name in expected} == expected
-    assert found["option"] == ["bias=False", "dropout=0"]
+    assert found["options"] == {"bias": False}  # and what is the default is not written
 
 
 def plan(told: Any, *words: str) -> dict[str, Any]:
-    return json.loads(told("train", *words, "--dry-run", "--json"))["settings"]
+    return flat(json.loads(told("train", *words, "--dry-run", "--json"))["settings"])
 
 
 @pytest.mark.parametrize("words", [["--hidden", "5"], ["--hidden=5"]])
 def test_the_command_line_goes_before_the_file(words: list[str], told: Any) -> None:
     write(FILE)
-    found = plan(told, "--config", "settings.toml", *words, "--lr_orthogonal", "0.25", "--option", "bias=True")
-    assert (found["hidden"], found["lr_orthogonal"], found["option"]) == (5, 0.25, ["bias=True"])
+    found = plan(told, "--config", "settings.toml", *words, "--lr_orthogonal", "0.25", "--bias")
+    assert (found["hidden"], found["lr_orthogonal"], found["options"]) == (5, 0.25, {})
     assert found["model"] == "lstm"
 
 
 def test_epochs_go_before_steps_of_the_file(told: Any) -> None:
     write(FILE)
     found = plan(told, "--config", "settings.toml", "--epochs", "2", "--samples", "8")
-    assert (found["steps"], found["epochs"]) == (None, 2)
+    assert found["steps"] == 4  # two epochs of two batches of four
+
+
+def test_another_model_than_that_of_the_file(told: Any) -> None:
+    """Its options are not those of the file's."""
+    write(FILE)
+    found = plan(told, "--config", "settings.toml", "--model", "scornn", "--rho", "2")
+    assert (found["model"], found["options"], found["hidden"]) == ("scornn", {"rho": 2}, 6)
+
+
+def test_a_model_that_the_file_does_not_name(told: Any) -> None:
+    write("[budget]\nbatch = 2\nsteps = 2\n")
+    found = plan(told, "copy", "--config", "settings.toml", "--model", "gru", "--no-bias")
+    assert (found["model"], found["options"], found["batch"]) == ("gru", {"bias": False}, 2)
+
+
+def test_flags_that_the_file_has_set(told: Any) -> None:
+    write(FILE.replace("tensorboard = false", "tensorboard = true"))
+    assert plan(told, "--config", "settings.toml", "--tensorboard")["tensorboard"] is True
+    assert plan(told, "--config", "settings.toml", "--no-tensorboard")["tensorboard"] is False
+
+
+def test_groups_of_a_file(told: Any) -> None:
+    write(FILE + "[[optimiser.groups]]\npattern = 'head.*'\nlr = 0.5\n")
+    assert plan(told, "--config", "settings.toml")["groups"] == [{"pattern": "head.*", "lr": 0.5, "weight_decay": None}]
+    found = plan(told, "--config", "settings.toml", "--group", "*bias* decay=0.5")["groups"]
+    assert [group["pattern"] for group in found] == ["*bias*"]  # the command line overrides the file
 
 
 @pytest.mark.parametrize("words", [["copy", "--config", "settings.toml"], ["--config", "settings.toml", "copy"]])
@@ -322,60 +427,63 @@ def test_another_task_than_that_of_the_file(told: Any) -> None:
 
 
 def test_a_task_by_its_name_alone(told: Any) -> None:
-    write('task = "parity"\nhidden = 4\nbatch = 2')
+    write('task = "parity"\n[model]\nhidden = 4\n[budget]\nbatch = 2')
     assert plan(told, "--config", "settings.toml")["task"]["name"] == "parity"
 
 
 @pytest.mark.parametrize("value", [True, False])
 def test_booleans_that_are_on_unless_said(value: bool, told: Any) -> None:
-    write(f"hidden = 4\nbatch = 2\n[task]\nname = 'contractive'\nlength = 8\nnormalised = {str(value).lower()}")
+    write(f"[task]\nname = 'contractive'\nlength = 8\nnormalised = {str(value).lower()}\n[budget]\nbatch = 2")
     assert plan(told, "--config", "settings.toml")["task"]["normalised"] is value
 
 
 def test_booleans_that_are_off_unless_said(told: Any) -> None:
-    write("hidden = 4\nbatch = 2\ntensorboard = true")
+    write("[machine]\ntensorboard = true\n[budget]\nbatch = 2")
     assert plan(told, "copy", "--config", "settings.toml")["tensorboard"] is True
 
 
 def test_lists_of_a_task(told: Any) -> None:
-    write("hidden = 4\nbatch = 2\n[task]\nname = 'transfer-copy'\ndelay = 3\ntests = [5, 6]")
+    write("[task]\nname = 'transfer-copy'\ndelay = 3\ntests = [5, 6]\n[budget]\nbatch = 2")
     assert plan(told, "--config", "settings.toml")["task"]["tests"] == [5, 6]
 
 
 def test_the_settings_of_a_run_can_be_a_file(told: Any) -> None:
     """What run.json holds, written as TOML, gives the same run."""
-    told(*QUICK, "--name", "first", "--model", "scornn", "--seed", "5", "--option", "activation=tanh")
-    found = settings("runs/first")
-    task = found.pop("task")
-    plain = [f"{name} = {json.dumps(value)}" for name, value in found.items() if value is not None]
-    write("\n".join([*plain, "[task]", *(f"{name} = {json.dumps(value)}" for name, value in task.items())]))
+    told(*QUICK, "--name", "first", "--model", "scornn", "--seed", "5", "--activation", "tanh")
+    write(to_toml(json.loads(Path("runs/first/run.json").read_text())["settings"]))
     told("train", "--config", "settings.toml", "--name", "second")
     assert settings("runs/second") == settings("runs/first")
     assert lines("runs/second") == lines("runs/first")
 
 
 WRONG_FILES = {
-    "unknown key": ("hiden = 3", r"unknown setting in settings.toml 'hiden': .* Did you mean 'hidden'\?"),
+    "unknown key": ("[model]\nhiden = 3", r"settings.toml: unknown .*\[model\] 'hiden': .* Did you mean 'hidden'\?"),
+    "unknown group": ("[modle]\nhidden = 3", r"unknown setting 'modle': .* Did you mean 'model'\?"),
+    "a flat key": ("hidden = 3", r"hidden is a setting of the group model: write \[model\] and below it hidden = "),
+    "a model by name": ("model = 'lstm'", r"model is a group of settings, \[model\] with .* got 'lstm'"),
     "nested without end": ("hidden = " + "[" * 100_000, r"--config settings.toml is not TOML"),
-    "a flag among options": ('task = "copy"\noption = ["--help"]', r"option in settings.toml must be a list of values"),
-    "flags in a list": (
-        'task = "copy"\nmodel = ["rnn", "--out", "x"]',
-        r"model in settings.toml must be one value",
+    "an unknown option of the model": (
+        'task = "copy"\n[model.options]\nrebase_evry = 3',
+        r"unknown option of exprnn 'rebase_evry': .* Did you mean 'rebase_every'\?",
     ),
+    "an option of a wrong type": ('task = "copy"\n[model.options]\nrebase_every = "x"', r"rebase.every"),
     "not TOML": ("hidden = = 3", r"--config settings.toml is not TOML: .*line 1"),
     "not text": ("hidden = \udcff", r"--config settings.toml is not TOML"),
     "task is a number": ("task = 3", r"task in settings.toml must be a name or a table with a name, got 3"),
     "task is a list": ("task = ['copy']", r"task in settings.toml must be a name or a table"),
     "unknown task": ("task = 'cpoy'", r"unknown task 'cpoy': .* Did you mean 'copy'\?"),
-    "unknown option of the task": ("[task]\nname = 'copy'\ndealy = 3", r"--dealy.* Did you mean --delay\?"),
-    "wrong type": ("task = 'copy'\nhidden = 'many'", r"--hidden must be a whole number, got 'many'"),
-    "a boolean for a number": ("task = 'copy'\nhidden = false", r"--hidden must be a whole number, got 'False'"),
-    "out of range": ("task = 'copy'\nhidden = 0", r"hidden must be at least 1, got 0"),
-    "negative": ("task = 'copy'\nlr = -1e-3", r"lr must be positive, got -0.001"),
-    "wrong choice": ("task = 'copy'\noptimizer = 'adma'", r"unknown --optimizer 'adma': .* Did you mean 'adam'\?"),
-    "looks like an option": ("task = 'copy'\nmodel = '--help'", r"unknown model '--help'"),
-    "no task": ("hidden = 3", r"engram train needs a task, one of: copy, "),
-    "of the command line only": ("task = 'copy'\nname = 'x'", r"unknown setting in settings.toml 'name'"),
+    "unknown option of the task": ("[task]\nname = 'copy'\ndealy = 3", r"'dealy'.* Did you mean 'delay'\?"),
+    "wrong type": ("task = 'copy'\n[model]\nhidden = 'many'", r"hidden must be a whole number \(int\), got 'many'"),
+    "a boolean for a number": ("task = 'copy'\n[model]\nhidden = false", r"hidden must be a whole number .*got F"),
+    "a list for a number": ("task = 'copy'\n[model]\nhidden = [3]", r"hidden must be a whole number \(int\)"),
+    "out of range": ("task = 'copy'\n[model]\nhidden = 0", r"hidden must be at least 1, got 0"),
+    "negative": ("task = 'copy'\n[optimiser]\nlr = -1e-3", r"lr must be positive, got -0.001"),
+    "wrong choice": ("task = 'copy'\n[optimiser]\nname = 'adma'", r"unknown optimizer 'adma': .* Did you mean 'adam'"),
+    "looks like an option": ("task = 'copy'\n[model]\nname = '--help'", r"unknown model '--help'"),
+    "a name of another type": ("task = 'copy'\n[model]\nname = ['rnn']", r"unknown model"),
+    "no task": ("[model]\nhidden = 3", r"engram train needs a task, one of: copy, "),
+    "of the command line only": ("task = 'copy'\nname = 'x'", r"unknown setting 'name'"),
+    "groups that are none": ("task = 'copy'\n[optimiser]\ngroups = 3", r"groups must be a tuple of"),
 }
 
 

@@ -418,9 +418,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs")
     task = ContractiveSystem(length=30, epsilon=0.1)
     given: dict[str, Any] = {"batch": 8, "steps": 0, "test_samples": 16, "threads": 1}
-    options = ("activation=relu", "map=spectral-margin")
-    train(Settings(task, "rnn", 3, 2, option=options, seed=3, **given), out, "wide")
-    train(Settings(task, "lstm", 3, **given), out, "lstm")
+    options = {"activation": "relu", "map": "spectral-margin"}
+    train(Settings.of(task, "rnn", hidden=3, layers=2, options=options, seed=3, **given), out, "wide")
+    train(Settings.of(task, "lstm", hidden=3, **given), out, "lstm")
     return out
 
 

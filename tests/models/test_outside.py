@@ -47,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def settings(**changes: Any) -> Settings:
     quick = {"hidden": 6, "batch": 4, "steps": 6, "valid_samples": 8, "test_samples": 8, "save_every": 0, "threads": 1}
     task = make_task("mytask.py:Short")
-    return Settings(**{"task": task, "model": "mymodel.py:LeakyRNN", **quick, **changes})
+    return Settings.of(**{"task": task, "model": "mymodel.py:LeakyRNN", **quick, **changes})
 
 
 def test_a_run_of_ones_own_code(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,7 +172,7 @@ def test_every_picture_can_be_drawn(make: Any, tmp_path: Path) -> None:
 
 def _trained(folder: Path, task: Task, model: str, **options: Any) -> RunDirectory:
     usual = {"hidden": 6, "batch": 4, "steps": 3, "valid_samples": 8, "test_samples": 8, "threads": 1}
-    return train(Settings(task, model, **(usual | options)), folder, "run", show=False)
+    return train(Settings.of(task, model, **(usual | options)), folder, "run", show=False)
 
 
 TASKS: list[tuple[Task, str]] = [(Copy(6, 2), "nnrnn"), (Adding(20), "lstm"), (StartEnd(12, 2, 3), "tensor-train")]
@@ -210,7 +210,7 @@ def test_a_run_is_measured_on_its_loss(tmp_path: Path) -> None:
 
 
 def test_a_run_of_symbols(tmp_path: Path) -> None:
-    subject = Subject(engram.train.make_network(Settings(PAutomaC(), "gru", hidden=5)))
+    subject = Subject(engram.train.make_network(Settings.of(PAutomaC(), "gru", hidden=5)))
     data = torch.randint(subject.input_size, (15, 3))
     found = profile(
         subject.module, data=data, length=15, parts=["gradient_reach", "separation_rank"], batch_first=False

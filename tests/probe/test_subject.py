@@ -141,7 +141,7 @@ def test_outputs_are_those_of_the_module() -> None:
 @pytest.mark.parametrize("embedding", [0, 5])
 def test_a_network_of_symbols_reads_vectors(embedding: int) -> None:
     """A one-hot vector is the symbol; and there is a gradient, which a symbol has not."""
-    network = make_network(Settings(PAutomaC(), "exprnn", hidden=6, embedding=embedding))
+    network = make_network(Settings.of(PAutomaC(), "exprnn", hidden=6, embedding=embedding))
     subject = Subject(network)
     size = subject.input_size
     symbols = torch.randint(size, (9, 4))
@@ -154,7 +154,7 @@ def test_a_network_of_symbols_reads_vectors(embedding: int) -> None:
 
 
 def test_a_network_of_numbers() -> None:
-    subject = Subject(make_network(Settings(Copy(5, 2), "lstm", hidden=6)))
+    subject = Subject(make_network(Settings.of(Copy(5, 2), "lstm", hidden=6)))
     assert (subject.input_size, subject.output_size, subject.state_size, subject.symbols) == (10, 9, 12, False)
 
 

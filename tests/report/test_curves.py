@@ -23,7 +23,7 @@ LINES = [
 
 def make_run(folder: Path, lines: list[dict[str, object]], task: Task | None = None) -> RunDirectory:
     """A run that was never trained, with these lines."""
-    run = RunDirectory.create(folder / "run", Settings(task or Copy(delay=3), "nnrnn", hidden=7, seed=5))
+    run = RunDirectory.create(folder / "run", Settings.of(task or Copy(delay=3), "nnrnn", hidden=7, seed=5))
     (run.folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return run
 

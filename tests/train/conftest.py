@@ -26,7 +26,7 @@ def _small(task: Task | None = None, model: str = "exprnn", **changes: Any) -> S
         "save_every": 0,
         "threads": 1,
     }
-    return Settings(task or Copy(3, 2), model, **(usual | changes))
+    return Settings.of(task or Copy(3, 2), model, **(usual | changes))
 
 
 @pytest.fixture(autouse=True)

@@ -531,6 +531,9 @@ FORGED = {
     "a best loss that is text": {"best": {"step": 0, "loss": "low"}},
     "a best of a step to come": {"best": {"step": 3, "loss": 1.0}},
     "no patience": {"stale": None},
+    "a plateau that is text": {"stale_rate": "2"},
+    "a rate that fell by half a step": {"falls": 0.5},
+    "a rate that rose": {"falls": -1},
 }
 
 

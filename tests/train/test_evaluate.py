@@ -78,7 +78,7 @@ def test_other_options_are_another_exam(run: RunDirectory) -> None:
     scores = evaluate(run.folder, delay=20)
     assert scores != run.facts["results"]
     task, network = Copy(20, 2), load_network(run.folder)
-    batches = task.batches("test", run.settings.batch, run.settings.seed, run.settings.test_samples or 0)
+    batches = task.batches("test", run.settings.budget.batch, run.settings.seed, run.settings.budget.test_samples or 0)
     assert scores["test"] == evaluate_split(network, task, batches, torch.device("cpu"), torch.float32)
     assert {path.name: path.read_bytes() for path in run.folder.iterdir()} == before
 
@@ -96,7 +96,7 @@ def test_a_network_that_does_not_fit(tmp_path: Path, small: Any) -> None:
     """Settings that were changed by hand."""
     run = train(small(), tmp_path, "run")
     facts = json.loads((run.folder / "run.json").read_bytes())
-    facts["settings"]["hidden"] = 7
+    facts["settings"]["model"]["hidden"] = 7
     (run.folder / "run.json").write_text(json.dumps(facts))
     for act in (lambda: evaluate(run.folder), lambda: load_network(run.folder)):
         with pytest.raises(RunError, match="does not fit its settings"):
@@ -142,7 +142,7 @@ def test_load_network(run: RunDirectory) -> None:
 def test_evaluate_split_weighs_by_what_is_scored(small: Any) -> None:
     """Batches of 4 and of 1 sequence: an average over sequences, not over batches; and the mode is given back."""
     task = Copy(3, 2)
-    network = make_network(small(task, "lstm", layers=2, option=("dropout=0.5",)))
+    network = make_network(small(task, "lstm", layers=2, options={"dropout": 0.5}))
     assert network.training
     uneven = task.batches("test", 4, 0, 5)
     parts = [uneven[k] for k in range(2)]

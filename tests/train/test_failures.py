@@ -491,10 +491,10 @@ WRONG = {
     "no settings": b'{"status": "done"}',
     "settings a number": b'{"settings": 3}',
     "settings a list": b'{"settings": [3]}',
-    "no task": b'{"settings": {"model": "lstm"}}',
-    "an unknown task": b'{"settings": {"task": {"name": "cpy"}, "model": "lstm"}}',
-    "a wrong value": b'{"settings": {"task": "copy", "model": "lstm", "hidden": -3}}',
-    "a wrong type": b'{"settings": {"task": "copy", "model": "lstm", "lr": "fast"}}',
+    "no task": b'{"settings": {"model": {"name": "lstm"}}, "status": "", "versions": {}}',
+    "an unknown task": b'{"settings": {"task": {"name": "cpy"}}, "status": "", "versions": {}}',
+    "a wrong value": b'{"settings": {"task": "copy", "model": {"hidden": -3}}, "status": "", "versions": {}}',
+    "a wrong type": b'{"settings": {"task": "copy", "optimiser": {"lr": "fast"}}, "status": "", "versions": {}}',
     "no status": None,
     "nested": b"[" * 100_000,
 }
@@ -510,6 +510,17 @@ def test_a_damaged_run_json(case: str, tmp_path: Path, small: Any) -> None:
     (run / "run.json").write_bytes(content)
     with pytest.raises(RunError, match=r"run\.json"):
         resume(run)
+
+
+def test_a_run_of_the_first_version(tmp_path: Path, small: Any) -> None:
+    """Its settings were flat, its model a name: refused in one line that says what to do."""
+    run = train(small(steps=2), tmp_path, "run").folder
+    told = facts(run)
+    told["settings"] = {"task": {"name": "copy"}, "model": "exprnn", "hidden": 6, "option": [], "lr": 0.002}
+    (run / "run.json").write_text(json.dumps(told))
+    for use in (resume, evaluate, RunDirectory):
+        with pytest.raises(RunError, match=r"run\.json: the run was made by engram 0\.1.*: start the run again$"):
+            use(run)
 
 
 def test_metrics_that_were_shortened(tmp_path: Path, small: Any) -> None:
@@ -538,7 +549,7 @@ def test_other_versions_are_noted(tmp_path: Path, small: Any) -> None:
 
 
 def test_what_is_refused_leaves_no_directory(tmp_path: Path, small: Callable[..., Settings]) -> None:
-    for wrong in (small(option=("no_such=3",)), small(device="quantum"), small(embedding=3)):
+    for wrong in (small(options={"no_such": 3}), small(device="quantum"), small(embedding=3)):
         with pytest.raises(OptionError):
             train(wrong, tmp_path, "run")
     with pytest.raises(OptionError, match="the name of a run is a folder within --out"):
@@ -546,12 +557,15 @@ def test_what_is_refused_leaves_no_directory(tmp_path: Path, small: Callable[...
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("change", [{"seed": 5}, {"lr": 0.5}, {"hidden": 7}])
+@pytest.mark.parametrize("change", [{"seed": 5}, {"optimiser": {"lr": 0.5}}, {"model": {"hidden": 7}}])
 def test_settings_changed_by_hand(change: dict[str, Any], tmp_path: Path, small: Any) -> None:
     """They would be ignored, or mixed with the old ones."""
     run = train(small(steps=4), tmp_path, "run").folder
     told = facts(run)
-    (run / "run.json").write_text(json.dumps(told | {"settings": told["settings"] | change}))
+    for name, value in change.items():
+        old = told["settings"][name]
+        told["settings"][name] = old | value if isinstance(value, dict) else value
+    (run / "run.json").write_text(json.dumps(told))
     with pytest.raises(RunError, match=r"does not fit its settings: run.json was changed since"):
         resume(run, steps=6)
 

@@ -19,7 +19,6 @@ from engram.train._checkpoint import TENSORS, load
 # a working directory of its own.
 PROGRAM = """
 import json, os, random, signal, sys, time, traceback
-from dataclasses import replace
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
@@ -76,7 +75,7 @@ def dies(child, aimed):
     os.kill(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-assert os.waitpid(live(lambda: train(replace(settings, save_every=10.0), out, "whole")), 0)[1] == 0
+assert os.waitpid(live(lambda: train(settings.replace(save_every=10.0), out, "whole")), 0)[1] == 0
 steps, cut = [], 0
 for life in range(kills):
     child = live(go_on if (run / "run.json").exists() else begin)
@@ -122,7 +121,7 @@ def test_twenty_kills(out: Path, small: Any, metrics: Any) -> None:
     """Dropout, two layers, a base that moves, a rate that falls, a new order each epoch: all that a step depends on."""
     settings = small(
         layers=2,
-        option=("dropout=0.3", "rebase_every=7"),
+        options={"dropout": 0.3, "rebase_every": 7},
         optimizer="rmsprop",
         samples=30,
         steps=300,
@@ -134,15 +133,15 @@ def test_twenty_kills(out: Path, small: Any, metrics: Any) -> None:
 
 def test_kills_at_two_threads(out: Path, small: Any, metrics: Any) -> None:
     """At a size where the second thread has something to do."""
-    settings = small(hidden=64, batch=48, threads=2, steps=60, option=("dropout=0.3",), layers=2)
+    settings = small(hidden=64, batch=48, threads=2, steps=60, options={"dropout": 0.3}, layers=2)
     check(settings, 4, seed=2, out=out, metrics=metrics)
 
 
 @pytest.mark.parametrize("model", ["lstm", pytest.param("full-capacity", marks=pytest.mark.slow)])
 def test_kills_with_a_state_carried_on(model: str, out: Path, small: Any, metrics: Any, data_sets: str) -> None:
     """Text in windows: the state of the network goes over from step to step, and so over a kill."""
-    option = ("dropout=0.3",) if model == "lstm" else ()
+    options = {"dropout": 0.3} if model == "lstm" else {}
     settings = small(
-        PennTreebank(bptt=5, subset=600), model, layers=1 + len(option), option=option, embedding=3, steps=150
+        PennTreebank(bptt=5, subset=600), model, layers=1 + len(options), options=options, embedding=3, steps=150
     )
     check(settings, 6, seed=1, out=out, metrics=metrics, first=data_sets)

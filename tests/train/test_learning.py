@@ -12,7 +12,7 @@ LONG = {"lr": 1e-3, "lr_orthogonal": 2e-4}
 
 def share(task: Task, model: str, folder: Path, **settings: object) -> float:
     """The test loss over the memoryless baseline."""
-    run = train(Settings(task, model, **settings), folder, "run")  # type: ignore[arg-type]
+    run = train(Settings.of(task, model, **settings), folder, "run")  # type: ignore[arg-type]
     return float(run.facts["results"]["test"]["loss"]) / task.memoryless_baseline
 
 
@@ -39,8 +39,8 @@ def test_copy_over_a_long_delay(delay: int, steps: int, most: float, tmp_path: P
 
 @pytest.mark.slow
 def test_adding(tmp_path: Path) -> None:
-    options = ("init=cayley", "activation=relu")
-    assert share(Adding(200), "exprnn", tmp_path, steps=4000, lr=1e-3, option=options) < 0.03
+    options = {"init": "cayley", "activation": "relu"}
+    assert share(Adding(200), "exprnn", tmp_path, steps=4000, lr=1e-3, options=options) < 0.03
 
 
 def test_parity(tmp_path: Path) -> None:

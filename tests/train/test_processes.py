@@ -70,10 +70,10 @@ def alike(one: RunDirectory, two: RunDirectory, metrics: Any) -> None:
 @pytest.mark.parametrize("model", ["nnrnn", "full-capacity"])
 def test_two_processes_are_as_one(model: str, tmp_path: Path, small: Any, metrics: Any) -> None:
     """All lines to 1e-5, the train accuracy too; also when the run goes on after its end; penalties count once."""
-    option = ("gamma_penalty=0.1", "decay=0.1") if model == "nnrnn" else ()
-    one = train(small(model=model, option=option), tmp_path, "one")
+    options = {"gamma_penalty": 0.1, "decay": 0.1} if model == "nnrnn" else {}
+    one = train(small(model=model, options=options), tmp_path, "one")
     one = resume(one.folder, steps=20)
-    assert in_processes(small(model=model, option=option, processes=2), tmp_path, "two", more=20) == "done"
+    assert in_processes(small(model=model, options=options, processes=2), tmp_path, "two", more=20) == "done"
     alike(one, RunDirectory(tmp_path / "two"), metrics)
     for name, tensor in load(one.folder).tensors.items():
         other = load(tmp_path / "two").tensors[name]
@@ -106,7 +106,7 @@ def test_what_stops_two_processes(tmp_path: Path, small: Any) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_two_processes_killed_again_and_again(tmp_path: Path, small: Any, metrics: Any) -> None:
     """SIGKILL to all of them at some step, three times, then to the end: the bits of a run that was left alone."""
-    settings = small(processes=2, steps=60, validate_every=17, option=("dropout=0.3",), layers=2)
+    settings = small(processes=2, steps=60, validate_every=17, options={"dropout": 0.3}, layers=2)
     assert in_processes(settings, tmp_path, "whole") == "done"
     lines = tmp_path / "killed" / "metrics.jsonl"
     for life, least in enumerate((3, 20, 41)):

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +28,16 @@ def eight(monkeypatch: pytest.MonkeyPatch) -> None:
      (128, 512, 2, 4), (256, 1024, 4, 2), (1, 1, 1, 1)],
 )  # fmt: skip
 def test_threads_follow_the_work(batch: int, hidden: int, processes: int, threads: int) -> None:
-    settings = Settings(Copy(10), batch=batch, hidden=hidden, processes=processes)
-    assert threads_for(settings) == threads
-    assert threads_for(replace(settings, threads=5)) == 5  # what is asked for is what is done
+    settings = Settings.of(Copy(10), batch=batch, hidden=hidden, processes=processes)
+    assert threads_for(batch, hidden, processes) == settings.resolved().machine.threads == threads
+    assert settings.replace(threads=5).resolved().machine.threads == 5  # what is asked for is what is done
 
 
 def test_the_number_is_kept_with_the_run(tmp_path: Path, small: Any) -> None:
     """A run goes on with as many as it began with, and a plan says how many."""
     run = train(small(threads=0), tmp_path, "run")
-    assert run.settings.threads == RunDirectory(run.folder).settings.threads == 1
-    assert plan(small(threads=0), measured=1)["settings"]["threads"] == 1
+    assert run.settings.machine.threads == RunDirectory(run.folder).settings.machine.threads == 1
+    assert plan(small(threads=0), measured=1)["settings"]["machine"]["threads"] == 1
 
 
 @pytest.mark.parametrize("threads", [2, 3])
@@ -49,7 +48,9 @@ import json, sys
 from engram.train import Settings, train
 train(Settings.from_dict(json.loads(sys.argv[1])), sys.argv[2], sys.argv[3])
 """
-    settings = Settings(Copy(20), hidden=96, steps=12, log_every=1, threads=threads, valid_samples=64, test_samples=64)
+    settings = Settings.of(
+        Copy(20), hidden=96, steps=12, log_every=1, threads=threads, valid_samples=64, test_samples=64
+    )
     words = [json.dumps(settings.to_dict()), str(tmp_path)]
     several = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     for name in ("one", "two"):

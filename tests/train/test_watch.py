@@ -23,9 +23,12 @@ def lines(folder: Path, split: str) -> list[dict[str, float]]:
 
 def test_watching_changes_nothing(tmp_path: Path) -> None:
     """Dropout, an orthogonal matrix, and Adam: weights and metrics bit for bit."""
-    task, rest = Copy(delay=5, length=3), {"hidden": 6, "layers": 2, "batch": 4, "steps": 7, "option": ("dropout=0.3",)}
-    plain = train(Settings(task, "exprnn", **rest), tmp_path, "plain")
-    watched = train(Settings(task, "exprnn", probe_every=3, **rest), tmp_path, "watched", observe=watch)
+    task, rest = (
+        Copy(delay=5, length=3),
+        {"hidden": 6, "layers": 2, "batch": 4, "steps": 7, "options": {"dropout": 0.3}},
+    )
+    plain = train(Settings.of(task, "exprnn", **rest), tmp_path, "plain")
+    watched = train(Settings.of(task, "exprnn", probe_every=3, **rest), tmp_path, "watched", observe=watch)
     for a, b in zip(load_network(plain.folder).parameters(), load_network(watched.folder).parameters(), strict=True):
         assert torch.equal(a, b)
     assert plain.facts["results"] == watched.facts["results"]
@@ -39,7 +42,7 @@ def test_watching_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", LAYERS)
 @pytest.mark.parametrize("task", [Copy(delay=5, length=3), Adding(length=12)], ids=lambda task: task.name)
 def test_every_model_can_be_watched(model: str, task: object) -> None:
-    network = make_network(Settings(task, model, hidden=4))
+    network = make_network(Settings.of(task, model, hidden=4))
     found = watch(network, task)
     assert 0 <= found["reach"] <= 1
     assert all(isinstance(value, float) for value in found.values())
@@ -56,7 +59,7 @@ def test_the_flag_and_going_on(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_nothing_to_measure_with(tmp_path: Path) -> None:
-    settings = Settings(Copy(delay=3, length=2), hidden=4, steps=2, probe_every=1)
+    settings = Settings.of(Copy(delay=3, length=2), hidden=4, steps=2, probe_every=1)
     with pytest.raises(OptionError, match=r"observe=engram\.probe\.watch"):
         train(settings, tmp_path, "run")
     run = train(settings, tmp_path, "again", observe=watch)

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from engram.cli import main
-from engram.cli._parse import parse
 from engram.errors import OptionError
 from engram.nn import TensorTrainNet
 from engram.tasks import Adding, StartEnd
@@ -17,25 +16,11 @@ TASK = StartEnd(length=6, data=2, symbols=2)
 
 
 def settings(**changes: object) -> Settings:
-    return Settings(**{"task": TASK, "model": "tensor-train", "hidden": 3, "batch": 4, "steps": 6, **changes})
-
-
-def test_flags_of_the_model() -> None:
-    """What the model takes and the run does not may be written as a flag."""
-    line = "train mnist-patches --model tensor-train --equal-cores --features 8 --hidden 32 --lr 5e-4"
-    command = parse(line.split())
-    assert set(command.option) == {"equal_cores=True", "features=8"}
-    assert (command.hidden, command.lr) == (32, 5e-4)
-    assert parse(["train", "copy", "--model", "scornn", "--rho", "3", "--option", "activation=tanh"]).option == (
-        "rho=3",
-        "activation=tanh",
-    )
-    with pytest.raises(OptionError, match="equal-cores"):  # the model has none
-        parse(["train", "copy", "--model", "scornn", "--equal-cores"])
+    return Settings.of(**{"task": TASK, "model": "tensor-train", "hidden": 3, "batch": 4, "steps": 6, **changes})
 
 
 def test_the_network_of_the_settings() -> None:
-    network = make_network(settings(option=("equal_cores=True", "features=2")))
+    network = make_network(settings(options={"equal_cores": True, "features": 2}))
     assert isinstance(network.core, TensorTrainNet)
     assert (network.core.equal_cores, network.core.features, network.core.steps) == (True, 2, 6)
     outputs, state = network(torch.randn(6, 5, TASK.input_size))
@@ -48,8 +33,8 @@ def test_the_network_of_the_settings() -> None:
     ("changes", "message"),
     [
         ({"layers": 2}, "no layers"),
-        ({"option": ("equal_core=True",)}, "equal_cores"),
-        ({"option": ("batch_first=True",)}, "a run sets it itself"),
+        ({"options": {"equal_core": True}}, "equal_cores"),
+        ({"options": {"batch_first": True}}, "a run sets it itself"),
         ({"embedding": 3}, "feature map"),
     ],
 )
@@ -70,7 +55,9 @@ def test_a_run_that_goes_on_is_a_run_never_stopped(tmp_path: Path) -> None:
 def test_a_tensor_train_learns_to_add(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The answer is the sum of two marked numbers out of four: a polynomial, so it is within reach."""
     found = train(
-        Settings(Adding(length=4), "tensor-train", 8, steps=300, lr=1e-2, option=("features=6",)), tmp_path, "run"
+        Settings.of(Adding(length=4), "tensor-train", hidden=8, steps=300, lr=1e-2, options={"features": 6}),
+        tmp_path,
+        "run",
     )
     assert found.facts["results"]["test"]["loss"] < 0.5 * Adding(length=4).memoryless_baseline
     assert main(["evaluate", str(found.folder), "--json"]) == 0

@@ -17,11 +17,11 @@ from engram.train import Optimizers, RunDirectory, Settings, Worker, make_fabric
 # A rate that moves nothing: what a step costs depends on the weights (of exp(A), on A), and both are to have the same.
 STILL: dict[str, Any] = {"validate_every": 0, "lr": 1e-12}
 CASES = {
-    "copy, delay 200, exprnn 128": Settings(Copy(200), "exprnn", **STILL),
-    "copy, delay 200, nnrnn 128": Settings(Copy(200), "nnrnn", **STILL),
-    "copy, delay 200, lstm 128": Settings(Copy(200), "lstm", **STILL),
-    "adding, length 200, exprnn 128": Settings(Adding(200), "exprnn", **STILL),
-    "parity, length 20, rnn 32": Settings(Parity(), "rnn", hidden=32, **STILL),
+    "copy, delay 200, exprnn 128": Settings.of(Copy(200), "exprnn", **STILL),
+    "copy, delay 200, nnrnn 128": Settings.of(Copy(200), "nnrnn", **STILL),
+    "copy, delay 200, lstm 128": Settings.of(Copy(200), "lstm", **STILL),
+    "adding, length 200, exprnn 128": Settings.of(Adding(200), "exprnn", **STILL),
+    "parity, length 20, rnn 32": Settings.of(Parity(), "rnn", hidden=32, **STILL),
 }
 STEPS = 20
 """Steps of one measured call."""
@@ -33,17 +33,17 @@ def bare_loop(settings: Settings) -> Callable[[], None]:
     """Sample, forward, backward, clip, step: what one would write by hand."""
     torch.manual_seed(settings.seed)
     network = make_network(settings)
-    optimizers = Optimizers(network, settings)
+    optimizers = Optimizers(network, settings.optimiser)
     optimizer, plain = optimizers.all[0], optimizers.plain
     generator = seeded(settings.seed)
 
     def call() -> None:
         for _ in range(STEPS):
-            batch = settings.task.sample(settings.batch, generator)
+            batch = settings.task.sample(settings.budget.batch, generator)
             loss = settings.task.loss(network(batch.inputs)[0], batch)
             optimizer.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(plain, settings.clip)
+            nn.utils.clip_grad_norm_(plain, settings.optimiser.clip)
             optimizer.step()
 
     return call

@@ -78,7 +78,7 @@ class Automaton:
             RunDirectory(self.source, self.allow),
             load_network(self.source, best=not self.last, allow=self.allow),
         )
-        words = f"{self.source}, a run of {run.settings.model} on {run.settings.task.name}"
+        words = f"{self.source}, a run of {run.settings.model.label} on {run.settings.task.name}"
         if not run.settings.task.vocabulary or not isinstance(network.head, EveryStep):
             raise OptionError(f"{words}: an automaton reads symbols, and the inputs of this run are numbers")
         layer: Any = network.core

@@ -47,7 +47,7 @@ class Depth(ABC):
                 layer = self.changed(old)
                 settings = settings_of(run.settings, layer)
             except EngramError as error:
-                raise OptionError(f"{self.folder}, a run of {run.settings.model}: {error}") from None
+                raise OptionError(f"{self.folder}, a run of {run.settings.model.label}: {error}") from None
             features: Any = network.head.in_features
             width = layer.hidden_size * layer.directions
             made = write_run(self.output, settings, network, layer, torch.arange(width - features, width))
@@ -55,9 +55,9 @@ class Depth(ABC):
         report = {
             "run": str(self.output),
             "from": str(self.folder),
-            "model": settings.model,
-            "layers": [run.settings.layers, settings.layers],
-            "hidden": [run.settings.hidden, settings.hidden],
+            "model": settings.model.name,
+            "layers": [run.settings.model.layers, settings.model.layers],
+            "hidden": [run.settings.model.hidden, settings.model.hidden],
             **found,
             "results": made.facts["results"],
         }

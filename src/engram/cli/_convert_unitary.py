@@ -1,7 +1,7 @@
 """``engram convert unitary``."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -55,13 +55,15 @@ class Unitary:
         run, network = load_run(self.folder, output, best=not self.last, allow=self.allow)
         layer = network.core
         if not isinstance(layer, RNN):
-            raise OptionError(f"only a ReLU RNN has an orthogonal twin; {self.folder} has model {run.settings.model}")
+            raise OptionError(
+                f"only a ReLU RNN has an orthogonal twin; {self.folder} has model {run.settings.model.label}"
+            )
         with plain(stderr=True).status("converting ..."), torch.no_grad():
             data, largest = _inputs(run.settings, network)
             bound = largest if self.input_bound == "auto" else _number(self.input_bound)
             twin = to_orthogonal(layer, input_bound=bound, data=data, contract=self.contract)
             settings = settings_of(run.settings, twin.layer)
-            settings = replace(settings, option=(*settings.option, "map=projected"))
+            settings = settings.replace(options={**settings.model.options, "map": "projected"})
             made = write_run(output, settings, network, twin.layer, twin.selection)
         made.note(conversion=twin.report)
         results = {"before": run.facts.get("results", {}), "after": made.facts["results"]}

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from shlex import join
 from typing import Any
@@ -25,7 +24,9 @@ def load_run(folder: Path, output: Path, *, best: bool, allow: Sequence[str]) ->
     if (output / "run.json").exists():
         raise RunError(f"{output} holds a run already: give another directory with -o")
     if not isinstance(network.head, EveryStep):  # all read-outs are of that kind
-        raise OptionError(f"{folder} is a run of {run.settings.model}, one tensor without a layer: it stays as it is")
+        raise OptionError(
+            f"{folder} is a run of {run.settings.model.label}, one tensor without a layer: it stays as it is"
+        )
     return run, network
 
 
@@ -38,12 +39,11 @@ def settings_of(settings: Settings, layer: Any) -> Settings:
     options |= {"bias": False} if cell.bias is None else {}
     options |= {"initial_state": "trained"} if cell.start is not None else {}
     options |= {name: getattr(layer, name) for name in ("dropout", "bidirectional") if getattr(layer, name)}
-    return replace(
-        settings,
+    return settings.replace(
         model="linear-rnn" if linear else "rnn",
         hidden=layer.hidden_size,
         layers=layer.num_layers,
-        option=tuple(f"{name}={value}" for name, value in options.items()),
+        options=options,
     )
 
 
@@ -52,15 +52,16 @@ def write_run(folder: Path, settings: Settings, network: Network, layer: nn.Modu
 
     It is tested as it is written; ``engram evaluate`` takes it, and ``engram resume --steps`` trains it further.
     """
-    settings = replace(settings, steps=0, epochs=None, tensorboard=False, device="cpu", processes=1)
+    settings = settings.replace(steps=0, epochs=None, tensorboard=False, device="cpu", processes=1)
     made = RunDirectory.create(folder, settings, join(["engram", *sys.argv[1:]]))
-    with without_denormals(settings.threads), torch.no_grad():
+    with without_denormals(settings.machine.threads), torch.no_grad():
         worker = Worker(make_fabric(settings), made)
         new: Any = worker.loop.network
         new.core.load_state_dict(layer.state_dict())
         new.head.weight.zero_()
         new.head.weight[:, selection] = network.head.weight
-        new.head.bias.copy_(network.head.bias)
+        if network.head.bias is not None:
+            new.head.bias.copy_(network.head.bias)
         new.encoder.load_state_dict(network.encoder.state_dict())
         worker.work()
     return RunDirectory(folder, made.allow)
@@ -72,7 +73,7 @@ def compared(settings: Settings, before: Network, after: Network) -> dict[str, f
     exam, task = next(iter(settings.task.exams().items()))
     batches = settings.batches(exam, task)
     found = {"sequences": 0, "difference": 0.0, "largest_output": 0.0}
-    for k in range(min(batches.per_epoch, -(-COMPARED // settings.batch))):
+    for k in range(min(batches.per_epoch, -(-COMPARED // settings.budget.batch))):
         inputs = batches[k].inputs
         inputs = inputs.to(before.dtype) if inputs.is_floating_point() else inputs
         old, new = before(inputs)[0], after(inputs)[0]

@@ -9,9 +9,10 @@ import tyro
 
 from engram.cli._allow import Allow
 from engram.cli._console import plain
+from engram.cli._options import read_options
 from engram.files import printable
 from engram.report import draw_curves
-from engram.train import RunDirectory, evaluate, read_options
+from engram.train import RunDirectory, evaluate
 
 
 @dataclass(frozen=True)

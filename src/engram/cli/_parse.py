@@ -4,7 +4,7 @@ import io
 import re
 import tomllib
 from contextlib import redirect_stderr
-from dataclasses import fields
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,12 @@ from engram.cli._list import List
 from engram.cli._probe import Probe
 from engram.cli._size import Size
 from engram.cli._subcommands import subcommands
-from engram.cli._train import Resume, Train
-from engram.errors import FileError, OptionError, unknown
+from engram.cli._train import Resume, Train, defaults, train_command
+from engram.errors import EngramError, FileError, OptionError, unknown
 from engram.files import read_bounded
-from engram.models import MODELS
-from engram.tasks import TASKS
-from engram.train import Settings
+from engram.imports import check_allowed, is_outside
+from engram.tasks import TASKS, Task, make_task
+from engram.train import groups_of
 
 COMMANDS: dict[str, type] = {
     "demo": Demo,
@@ -45,6 +45,7 @@ COMMANDS: dict[str, type] = {
 }
 Command: Any = subcommands(COMMANDS)
 
+DESCRIPTION = "Recurrent networks whose memory you can measure, prove and train fast. --debug shows tracebacks."
 TITLES = (
     "Unrecognized options",
     "Required options",
@@ -60,7 +61,6 @@ def parse(words: list[str]) -> Any:
     if words[0] not in COMMANDS and not words[0].startswith("-"):
         raise unknown("command", words[0], COMMANDS)
     words = _apart(words)
-    words = _gathered(_model_options(words) if words[0] == "train" else words)
     subcommands: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("certify", "claim", SUBJECTS),
         ("draw", "picture", tuple(PICTURES)),
@@ -72,26 +72,32 @@ def parse(words: list[str]) -> Any:
         if words[0] == command and not words[1].startswith("-") and words[1] not in known:
             raise unknown(kind, words[1], known)
     if words[0] == "train":
-        words = ["train", *_with_config(_task_first(words[1:]))]
+        return _train(words[1:])
+    return _cli(Command, _gathered(words), (tyro.conf.FlagCreatePairsOff,))
+
+
+def _cli(kind: Any, words: list[str], config: tuple[Any, ...], **options: Any) -> Any:
+    """What tyro makes of the words; its complaints in one line."""
+    train = kind is not Command
     heard = io.StringIO()
     try:
         with redirect_stderr(heard):
             return tyro.cli(
-                Command,
-                prog="engram",
-                description="Recurrent networks whose memory you can measure, prove and train fast. "
-                "--debug shows tracebacks.",
+                kind,
+                prog="engram train" if train else "engram",
+                description=cleandoc(kind.__doc__) if train else DESCRIPTION,
                 args=words,
                 config=(
-                    tyro.conf.FlagCreatePairsOff,
+                    *config,
                     tyro.conf.OmitArgPrefixes,
                     tyro.conf.OmitSubcommandPrefixes,
                     tyro.conf.CascadeSubcommandArgs,
                 ),
+                **options,
             )
     except SystemExit as end:
         if end.code:
-            raise OptionError(_one_line(heard.getvalue())) from None
+            raise OptionError(_one_line(heard.getvalue(), words)) from None
         raise
 
 
@@ -99,31 +105,6 @@ def _apart(words: list[str]) -> list[str]:
     """``--lr=3`` as ``--lr 3``, one form for all that follows; not where the value looks like an option."""
     pairs = (re.fullmatch(r"(--[\w-]+)=((?!-[^\d.]).*)", word, re.DOTALL) for word in words)
     return [part for word, pair in zip(words, pairs, strict=True) for part in (pair.groups() if pair else (word,))]
-
-
-def _model_options(words: list[str]) -> list[str]:
-    """``--equal-cores`` and ``--activation relu``, where the model has such an option and the run has not, as
-    ``--option equal_cores=True`` and ``--option activation=relu``."""
-    named = [words[place + 1] for place, word in enumerate(words[:-1]) if word == "--model"]
-    if not named or named[-1] not in MODELS:
-        return words
-    tasks = [TASKS[word] for word in words if word in TASKS][:1]
-    kinds: list[Any] = [Train, *tasks]
-    taken = {field.name for kind in kinds for field in fields(kind)}
-    known = {*MODELS[named[-1]].options} - taken
-    result: list[str] = []
-    place = 0
-    while place < len(words):
-        name = words[place].removeprefix("--").replace("-", "_")
-        place += 1
-        if not (words[place - 1].startswith("--") and name in known):
-            result.append(words[place - 1])
-        elif place < len(words) and not re.match(r"-[^\d.]", words[place]):  # a negative number is a value
-            result += ["--option", f"{name}={words[place]}"]
-            place += 1
-        else:
-            result += ["--option", f"{name}=True"]
-    return result
 
 
 def _gathered(words: list[str]) -> list[str]:
@@ -140,12 +121,61 @@ def _gathered(words: list[str]) -> list[str]:
     return [*rest, "--option", *options] if options else words
 
 
+def _train(words: list[str]) -> Any:
+    """The command ``engram train`` with the flags of its model; the defaults are those of the file after --config."""
+    if "--option" in words:
+        raise OptionError("options of a model are flags: --activation relu; in a file they are under [model.options]")
+    words = _task_first(words)
+    path = _value_of("--config", words)
+    allow = [words[place + 1] for place, word in enumerate(words[:-1]) if word == "--allow"]
+    values = _read_settings(Path(path), allow) if path is not None else {}
+    task, words = _task_of(words, values, path, allow)
+    named = _value_of("--model", words)
+    in_file = values.get("model", {}).get("name", "exprnn")
+    command = train_command(named or in_file, type(task) if task else None)
+    if path is None or task is None:
+        return _cli(command, words, (tyro.conf.FlagCreatePairsOff,))
+    said = {word.replace("_", "-") for word in words}
+    if {"--steps", "--epochs"} & said:  # one or the other
+        values["budget"] = {k: v for k, v in values.get("budget", {}).items() if k not in ("steps", "epochs")}
+    if "--group" in said:  # all of them, not some of each: the first that matches counts
+        values["optimiser"] = {k: v for k, v in values.get("optimiser", {}).items() if k != "groups"}
+    if named and named != in_file:  # the options are another model's
+        values["model"] = {k: v for k, v in values.get("model", {}).items() if k != "options"}
+    return _cli(command, words, (), default=defaults(command, task, values, allow))
+
+
+def _task_of(
+    words: list[str], values: dict[str, Any], path: str | None, allow: list[str]
+) -> tuple[Task | None, list[str]]:
+    """The task that words or file name, with its options in the file; and the words with its name in front."""
+    task = values.pop("task", {})
+    task = {"name": task} if isinstance(task, str) else task
+    if not isinstance(task, dict):
+        raise OptionError(f"task in {path} must be a name or a table with a name, got {task!r}")
+    if not words or words[0].startswith("-"):
+        if "name" not in task and not {"-h", "--help"} & {*words}:
+            raise OptionError(f"engram train needs a task, one of: {', '.join(TASKS)}. See engram list tasks")
+        if "name" in task:  # a file's word, not a person's
+            check_allowed(str(task["name"]), allow)
+            words = [str(task["name"]), *words]
+    name = words[0]
+    if name.startswith("-"):
+        return None, words
+    same = task.get("name", name) == name
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in task.items() if k != "name" and same}
+    made = make_task(name, **options)
+    return made, [made.name, *words[1:]]
+
+
 def _task_first(words: list[str]) -> list[str]:
     """The task may stand anywhere among the words of ``engram train``: its name is the word that no option takes."""
-    places = [place for place, word in enumerate(words) if word in TASKS and words[place - 1 : place] != ["--name"]]
+    taking = ("--name", "--model", "--allow", "--device", "--out", "--config")  # what may look like a task after these
+    named = (word in TASKS or is_outside(word) for word in words)
+    places = [place for place, is_name in enumerate(named) if is_name and words[place - 1] not in taking]
     if places:
         return [words[places[0]], *words[: places[0]], *words[places[0] + 1 :]]
-    alone = {"--" + field.name.replace("_", "-") for field in fields(Train) if isinstance(field.default, bool)}
+    alone = {"--dry-run", "--json", "--tensorboard", "--no-readout-bias"}
     for place, word in enumerate(words):
         before = words[place - 1] if place else ""
         taken = before.startswith("--") and before not in alone
@@ -154,80 +184,42 @@ def _task_first(words: list[str]) -> list[str]:
     return words
 
 
-def _with_config(words: list[str]) -> list[str]:
-    """The words of ``engram train``, with those of the settings in --config FILE that they do not say themselves."""
-    values, path = _settings_file(words)
-    task = values.pop("task", {})
-    task = {"name": task} if isinstance(task, str) else task
-    if not isinstance(task, dict):
-        raise OptionError(f"task in {path} must be a name or a table with a name, got {task!r}")
-    named = bool(words) and not words[0].startswith("-")
-    if not named and "name" in task:
-        words, named = [str(task["name"]), *words], True
-    if not named and not {"-h", "--help"} & {*words}:
-        raise OptionError(f"engram train needs a task, one of: {', '.join(TASKS)}. See engram list tasks")
-    if named and words[0] not in TASKS:
-        raise unknown("task", words[0], TASKS)
-    if named and task.get("name", words[0]) == words[0]:
-        values |= {name: value for name, value in task.items() if name != "name"}
-    said = {word.replace("_", "-") for word in words if word.startswith("--")}
-    said |= {"--steps", "--epochs"} if {"--steps", "--epochs"} & said else set()  # one or the other
-    defaults = {
-        field.name: field.default for kind in (Settings, TASKS.get(words[0], Settings)) for field in fields(kind)
-    }
-    for name, value in values.items():
-        flag = "--" + name.replace("_", "-")
-        negative = flag.replace("--", "--no-", 1)
-        if flag in said or negative in said:
-            continue
-        default = defaults.get(name)
-        if isinstance(value, bool) and isinstance(default, bool):
-            words = [*words, flag if value else negative] if value != default else words
-        elif isinstance(value, list):
-            if not isinstance(default, tuple) or any(str(each).startswith("--") for each in value):
-                raise OptionError(f"{name} in {path} must be {_kind(default)}, got {value!r}")
-            words = [*words, flag, *map(str, value)]
-        else:
-            dashed = isinstance(value, str) and value.startswith("-")  # a value, not another flag
-            words = [*words, *([f"{flag}={value}"] if dashed else [flag, str(value)])]
-    return words
+def _value_of(flag: str, words: list[str]) -> str | None:
+    """The word after the last such flag, if there is one; else tyro complains."""
+    return next((words[place + 1] for place in reversed(range(len(words) - 1)) if words[place] == flag), None)
 
 
-def _kind(default: Any) -> str:
-    return "a list of values, none a flag" if isinstance(default, tuple) else "one value"
-
-
-def _settings_file(words: list[str]) -> tuple[dict[str, Any], Path | None]:
-    """What the file after --config says."""
-    places = [place for place, word in enumerate(words[:-1]) if word == "--config"]  # without a file tyro complains
-    if not places:
-        return {}, None
-    path = Path(words[places[-1] + 1])
+def _read_settings(path: Path, allow: list[str]) -> dict[str, Any]:
+    """The groups of a TOML file; hyphens and underscores are alike, and within a list the text None is None."""
     try:
         values = tomllib.loads(read_bounded(path, 2**20).decode())
     except OSError as error:
         raise OptionError(f"--config {path}: {error.strerror}") from None
     except FileError as error:
         raise OptionError(f"--config {path}: {error}") from None
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # not TOML, not UTF-8, endless digits or nesting
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, endless digits or nesting
         raise OptionError(f"--config {path} is not TOML: {error}") from None
-    known = [field.name for field in fields(Settings)]
-    values = {name.replace("-", "_"): value for name, value in values.items()}
-    for name in values:
-        if name not in known:
-            raise OptionError(f"{unknown(f'setting in {path}', name, known)} Options of the task go under [task]")
-    return values, path
+    values = _plain(values)
+    try:
+        groups_of(values, allow)
+    except EngramError as error:
+        raise type(error)(f"--config {path}: {error}") from None
+    return values
 
 
-def _one_line(box: str) -> str:
+def _plain(values: Any) -> Any:
+    if isinstance(values, list):
+        return [None if each == "None" else _plain(each) for each in values]
+    return {k.replace("-", "_"): _plain(v) for k, v in values.items()} if isinstance(values, dict) else values
+
+
+def _one_line(box: str, words: list[str]) -> str:
     """What tyro says in a frame, as one line: the fault and the likeliest cure."""
     parts = [re.sub(r"[\s│╭─]+", " ", part).strip() for part in re.split(r"[─╭╮╰╯]{3,}|-{5,}", box)]  # or in ASCII
     said = [part for part in parts if part and not part.startswith("For full helptext")]
     fault = next((part for part in said if part not in TITLES), " ".join(box.split()))
-    own = re.sub(r"^Error parsing (Train|task|\S*\bsubject\S*): ", "", fault)  # our own words, from a check of sizes
+    groups = r"Train|task|--group|model|optimiser|budget|machine|\S*\bsubject\S*"
+    own = re.sub(rf"^Error parsing ({groups}): ", "", fault)  # our own words, from a check of sizes
     if own != fault:
         return own
     if choice := re.match(r"invalid choice '(.*)' for argument '(.*?)'\. Expected one of \((.*)\)", fault):
@@ -238,6 +230,10 @@ def _one_line(box: str) -> str:
             return f"{flag[1]} must be a {kind}, got {fault.rpartition(sign)[2].rstrip('.')}"
     if missing := re.match(r"Missing value for argument '(.*?)'", fault):
         return f"{missing[1]} needs a value. See --help"
+    if (word := re.fullmatch(r"Unrecognized options: ([^\s-]\S*)", fault)) and word[1] in words:
+        before = words[words.index(word[1]) - 1]
+        if before.startswith("--"):
+            return f"{before} is a flag and takes no value, got {word[1]!r}"
     fault = re.sub(r" \(applied to [^)]*\)| Arguments are applied to the directly.*| \(required\)", "", fault)
     near = re.search(r"Perhaps you meant: .*?(--[\w-]+)", box.replace("\n", " "))
     better = near and near[1] not in fault.split()

@@ -13,11 +13,11 @@ from torch import nn
 
 from engram.cli._allow import Allow
 from engram.cli._console import plain
+from engram.cli._options import read_options
 from engram.errors import OptionError, check_choice
 from engram.imports import load
 from engram.probe import PARTS, Cost, Profile, profile, profile_run
 from engram.report import write_probe_page
-from engram.train import read_options
 
 
 @dataclass(frozen=True)

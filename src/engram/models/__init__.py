@@ -3,7 +3,7 @@
 from engram.models._cores import make_core
 from engram.models._encoders import Embedding, Encoder, Identity, OneHot, PixelCNN, make_encoder
 from engram.models._heads import EveryStep, Head, LastStep, MeanOverTime, OwnAnswer, make_head
-from engram.models._make import make_network, objects_of
+from engram.models._make import embedding_of, make_network, objects_of
 from engram.models._model import Model
 from engram.models._network import Network
 from engram.models._options import Option, options_of
@@ -25,6 +25,7 @@ __all__ = [
     "Option",
     "OwnAnswer",
     "PixelCNN",
+    "embedding_of",
     "make_core",
     "make_encoder",
     "make_head",

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from engram.errors import EngramError, OptionError, ShapeError
 from engram.files import one_line
 from engram.models._model import Model
-from engram.models._options import parameters_of
+from engram.models._options import is_size, parameters_of
 from engram.models._registry import model_class
 from engram.nn import Recurrent, TensorNet
 from engram.state import State
@@ -60,7 +60,7 @@ def make_core(
     taken = parameters_of(kind)[0]
     if num_layers != 1 and "num_layers" not in taken:
         raise OptionError(f"{kind.__name__} has no layers (its constructor takes no num_layers), got {num_layers}")
-    given = {key: value for key, value in sizes.items() if key in taken and value is not None}
+    given = {k: value for k, value in sizes.items() if k in taken and value is not None and is_size(k, taken[k])}
     needed = [key for key, p in taken.items() if p.default is p.empty and key not in {*given, *options}]
     if needed:
         raise OptionError(

@@ -105,16 +105,23 @@ def make_encoder(task: Task, embedding: int | None = None) -> Encoder:
     return encoder_for(task, embedding)[0]()
 
 
+def default_embedding(task: Task) -> int:
+    """The size of the code of a symbol or an image, where nobody says one; 0 where there is none."""
+    if task.vocabulary:
+        return task.embedding
+    return (task.embedding or CODE) if len(task.input_shape) == 3 else 0
+
+
 def encoder_for(task: Task, embedding: int | None) -> tuple[Callable[[], Encoder], int]:
     """What makes the encoder, and the size of its output: that is known before its weights are sampled."""
-    size = task.embedding if embedding is None else embedding
+    size = default_embedding(task) if embedding is None else embedding
     if task.vocabulary and size:
         return partial(Embedding, task.vocabulary, size), size
     if task.vocabulary:
         return partial(OneHot, task.vocabulary), task.vocabulary
-    if len(task.input_shape) == 3 and embedding != 0:
-        return partial(PixelCNN, task.input_shape, size or CODE), size or CODE
-    if embedding:
+    if len(task.input_shape) == 3 and size:
+        return partial(PixelCNN, task.input_shape, size), size
+    if size:
         raise OptionError(
             f"embedding is for tasks of symbols or images; {task.name} has {task.input_size} numbers a step"
         )

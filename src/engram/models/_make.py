@@ -8,7 +8,7 @@ from torch import Tensor
 
 from engram.errors import DTypeError, EngramError, OptionError, ShapeError
 from engram.models._cores import core_for, features_of
-from engram.models._encoders import encoder_for
+from engram.models._encoders import default_embedding, encoder_for
 from engram.models._heads import make_head
 from engram.models._memory import WithinMemory
 from engram.models._model import Model
@@ -36,16 +36,20 @@ def make_network(task: Task, model: Model) -> Network:
 def _make_network(task: Task, model: Model) -> Network:
     if model.options.get("bidirectional") and task.vocabulary:
         raise OptionError(f"bidirectional: {task.name} asks for the next symbol, which the way back has read already")
-    embedding = model.embedding
-    if issubclass(model.kind, TensorNet):
-        if embedding:
-            raise OptionError(f"{model.label} has a feature map of its own (option features), no embedding")
-        embedding = 0
-    encoder_maker, size = encoder_for(task, embedding)
+    encoder_maker, size = encoder_for(task, embedding_of(task, model))
     core = core_for(task, model, size)  # the order in which weights are sampled: core, encoder, head
     encoder = encoder_maker()
     head = make_head(task, core, features_of(core, task, model, size), model.readout_bias)
     return Network(encoder, core, head, objects_of(task), task.vocabulary)
+
+
+def embedding_of(task: Task, model: Model) -> int:
+    """The size of the embedding of a model on a task: the one given, or the default."""
+    if not issubclass(model.kind, TensorNet):
+        return default_embedding(task) if model.embedding is None else model.embedding
+    if model.embedding:
+        raise OptionError(f"{model.label} has a feature map of its own (option features), no embedding")
+    return 0
 
 
 def objects_of(task: Task) -> Tensor | None:

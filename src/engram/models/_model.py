@@ -56,7 +56,7 @@ class Model:
         for name, value in self.options.items():
             if name in SET_BY_RUN:
                 raise OptionError(f"option {name} is for your own programs; a run sets it itself")
-            if name in SIZES:
+            if name in SIZES and name not in known:
                 raise OptionError(f"option {name} is a size, which a run gives itself: see hidden and layers")
             if name not in known and not is_open:
                 raise unknown(f"option of {self.label}", name, known)

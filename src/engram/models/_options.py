@@ -32,8 +32,13 @@ def options_of(kind: type[nn.Module]) -> dict[str, Option]:
     return {
         name: Option(_type(parameter), parameter.default)
         for name, parameter in parameters_of(kind)[0].items()
-        if name not in (*SIZES, *SET_BY_RUN)
+        if name not in SET_BY_RUN and not is_size(name, parameter)
     }
+
+
+def is_size(name: str, parameter: inspect.Parameter) -> bool:
+    """Whether a run gives it. A rank with a default is that of a cell's weights, not the width of a tensor network."""
+    return name in SIZES and not (name == "rank" and parameter.default is not parameter.empty)
 
 
 def parameters_of(kind: type[nn.Module]) -> tuple[dict[str, inspect.Parameter], bool]:

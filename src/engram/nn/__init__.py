@@ -10,6 +10,7 @@ from engram.nn._explicit import explicit_adding, explicit_copy
 from engram.nn._gated import GORU, GORUCell, HenaffCell, HenaffRNN
 from engram.nn._linear import DepthRNN, LinearCell, LinearRNN
 from engram.nn._mirnn import MIRNN, MIRNNCell
+from engram.nn._param_groups import param_groups
 from engram.nn._rac import RAC, RACCell, RACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._rnn import RNN, RNNCell
@@ -95,5 +96,6 @@ __all__ = [
     "doctor",
     "explicit_adding",
     "explicit_copy",
+    "param_groups",
     "safe_globals",
 ]

@@ -52,7 +52,7 @@ def profile_run(
     whole = steps == len(drawn.inputs)
     inputs = drawn.inputs[:steps]
     trained = max((line["step"] for line in run.metrics()), default=0)
-    name = f"{run.settings.core().label} on {task.name}, {trained:,} steps trained"
+    name = f"{run.settings.model.label} on {task.name}, {trained:,} steps trained"
     options = {"name": name, "loss": loss if whole else None} | options
     data = inputs if network.vocabulary else inputs.to(network.dtype)
     with torch.random.fork_rng(devices=()):

@@ -28,7 +28,9 @@ def draw_curves(run: RunDirectory, path: Path) -> None:
     loss.legend(frameon=False, fontsize=9)
     settings = run.settings
     figure.suptitle(
-        f"{settings.model} on {task.name}, {settings.hidden} hidden units, seed {settings.seed}", x=0.01, ha="left"
+        f"{settings.model.label} on {task.name}, {settings.model.hidden} hidden units, seed {settings.seed}",
+        x=0.01,
+        ha="left",
     )
     save_picture(figure, path)
 

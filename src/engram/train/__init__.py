@@ -4,25 +4,38 @@ from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
 from engram.train._network import make_network
+from engram.train._objective import Objective, Step, Supervised
 from engram.train._optimizer import Optimizers
 from engram.train._plan import plan
 from engram.train._run import resume, train
-from engram.train._settings import Settings, read_options
+from engram.train._settings import Settings, groups_of
+from engram.train._settings_budget import Budget
+from engram.train._settings_machine import Machine
+from engram.train._settings_optimiser import Group, Optimiser
+from engram.train._toml import to_toml
 from engram.train._trained import evaluate, load_network
 from engram.train._worker import Worker
 
 __all__ = [
+    "Budget",
+    "Group",
+    "Machine",
+    "Objective",
+    "Optimiser",
     "Optimizers",
     "RunDirectory",
     "Settings",
+    "Step",
+    "Supervised",
     "Worker",
     "evaluate",
+    "groups_of",
     "load_network",
     "make_fabric",
     "make_network",
     "plan",
-    "read_options",
     "resume",
+    "to_toml",
     "train",
     "without_denormals",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from engram import __version__
-from engram.errors import EngramError, RunError, StoppedError, check_number, check_size
+from engram.errors import EngramError, OptionError, RunError, StoppedError, check_number, check_size
 from engram.files import beside, parse_json, prepare, publish, read_bounded, read_json
 from engram.imports import is_outside
 from engram.kernels import status as kernel_status
@@ -38,7 +38,7 @@ class RunDirectory:
             raise RunError(f"{self.folder} is not a run: it has no run.json. Runs are made by: engram train TASK")
         try:
             self.facts = _facts(read_json(path, MOST_FACTS, finite=False))
-            self.settings = Settings.from_dict(self.facts["settings"], self.allow)
+            self.settings = Settings.from_dict(_grouped(self.facts["settings"]), self.allow)
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, EngramError):
                 raise RunError(f"{path}: {error}") from None
@@ -56,6 +56,7 @@ class RunDirectory:
     def _create(cls, folder: Path, settings: Settings, command: str) -> "RunDirectory":
         if (folder / "run.json").exists():
             raise RunError(f"{folder} holds a run already: {go_on(folder)} goes on with it; another name starts anew")
+        settings = settings.resolved()
         facts = {
             "status": "new",
             "settings": settings.to_dict(),
@@ -65,7 +66,7 @@ class RunDirectory:
             "command": command,
         }
         _write_facts(folder / "run.json", facts)
-        names = [settings.model, task_name(settings.task)]
+        names = [settings.model.name, task_name(settings.task)]
         return cls(folder, [name for name in names if is_outside(name)])  # the person's own word
 
     def note(self, **facts: Any) -> None:
@@ -117,6 +118,13 @@ def _facts(facts: Any) -> dict[str, Any]:
         if not isinstance(facts[name], kind):
             raise TypeError(f"{name} is {facts[name]!r:.60}")
     return facts
+
+
+def _grouped(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings by groups; before there were any, the model was a name."""
+    if isinstance(settings.get("model"), str):
+        raise OptionError("the run was made by engram 0.1, whose settings have no groups: start the run again")
+    return settings
 
 
 def _metric(line: bytes) -> dict[str, Any]:

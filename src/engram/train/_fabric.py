@@ -18,14 +18,15 @@ def make_fabric(settings: Settings) -> "Fabric":
 
     for name, level in (("lightning_fabric", logging.WARNING), ("torch.multiprocessing.spawn", logging.ERROR)):
         logging.getLogger(name).setLevel(level)  # banners, and the ends of processes, which we tell ourselves
-    kind, _, index = settings.device.partition(":")
-    devices: Any = [int(index)] if index.isdigit() else settings.processes
+    machine = settings.machine
+    kind, _, index = machine.device.partition(":")
+    devices: Any = [int(index)] if index.isdigit() else machine.processes
     try:
         return Fabric(
             accelerator=kind,
             devices=devices,
-            strategy="auto" if settings.processes == 1 else "ddp_spawn",
-            **({"plugins": Double()} if settings.precision == "64-true" else {"precision": settings.precision}),
+            strategy="auto" if machine.processes == 1 else "ddp_spawn",
+            **({"plugins": Double()} if machine.precision == "64-true" else {"precision": machine.precision}),
         )
     except Exception as error:  # fabric raises whatever it likes for a device that is not there
-        raise OptionError(f"device {settings.device!r} cannot be used here: {error}") from None
+        raise OptionError(f"device {machine.device!r} cannot be used here: {error}") from None

@@ -9,5 +9,5 @@ from engram.train._settings import Settings
 def make_network(settings: Settings) -> Network:
     """The network of these settings, its weights sampled from the global generator: the same in every precision."""
     check_batches(settings)
-    network = network_of(settings.task, settings.core())
-    return network.double() if settings.precision == "64-true" else network
+    network = network_of(settings.task, settings.model)
+    return network.double() if settings.machine.precision == "64-true" else network

@@ -1,23 +1,23 @@
-"""Optimisers, with a rate of its own for what turns an orthogonal matrix."""
+"""The optimisers of a run: one of torch's, and a StiefelStep for matrices that only it may move."""
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from engram.errors import check_number, check_size
-from engram.maps import Stiefel, StiefelStep, attach, mapped_weights
-from engram.train._settings import Settings
+from engram.errors import OptionError, check_number, check_size
+from engram.maps import StiefelStep, attach
+from engram.nn import param_groups
+from engram.train._settings_optimiser import Group, Optimiser
 
-KINDS: dict[str, tuple[Callable[..., torch.optim.Optimizer], dict[str, Any]]] = {
-    "adam": (torch.optim.Adam, {}),
-    "adamw": (torch.optim.AdamW, {}),
-    "rmsprop": (torch.optim.RMSprop, {"alpha": 0.99}),
-    "sgd": (torch.optim.SGD, {"momentum": 0.9}),
+KINDS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "rmsprop": torch.optim.RMSprop,
+    "sgd": torch.optim.SGD,
 }
-
-
 MOMENTS: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
     torch.optim.Adam: ("exp_avg", "exp_avg_sq"),
     torch.optim.AdamW: ("exp_avg", "exp_avg_sq"),
@@ -29,63 +29,80 @@ MOMENTS: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
 
 
 class Optimizers:
-    """One optimiser with two groups, plain and orthogonal, and a StiefelStep if the model has such a matrix.
+    """One optimiser for the groups of :func:`engram.nn.param_groups`, and a StiefelStep if the model needs one.
 
-    ``plain`` are the parameters whose gradient is clipped: orthogonal ones need none, and their long gradients would
-    drown the others.
+    ``plain`` are the parameters whose gradient is clipped: orthogonal ones (``turning``) need none, and their long
+    gradients would drown the others.
     """
 
-    def __init__(self, model: nn.Module, settings: Settings) -> None:
-        slow = settings.lr / 10 if settings.lr_orthogonal is None else settings.lr_orthogonal
-        weights = mapped_weights(model)
-        group = [free for map, free in weights if isinstance(map, Stiefel)]
-        on_group = {id(p) for free in group for p in free}
-        turning = {id(p) for map, free in weights for p in free[map.turning]} - on_group
-        trained = [p for p in model.parameters() if p.requires_grad]
-        self.plain: list[Tensor] = [p for p in trained if id(p) not in turning | on_group]
-        self.turning: list[Tensor] = [p for p in trained if id(p) in turning | on_group]
-        kind, options = KINDS[settings.optimizer]
-        groups: list[dict[str, Any]] = [
-            {"params": self.plain, "lr": settings.lr, "weight_decay": settings.weight_decay},
-            {"params": [p for p in trained if id(p) in turning], "lr": slow, "weight_decay": 0.0},
-        ]
-        self.all: list[torch.optim.Optimizer] = [kind([g for g in groups if g["params"]], lr=settings.lr, **options)]
-        if on_group:
-            self.all.append(StiefelStep([p for p in trained if id(p) in on_group], lr=slow, alpha=0.99))
+    def __init__(self, model: nn.Module, optimiser: Optimiser) -> None:
+        groups = param_groups(model, optimiser.lr, optimiser.weight_decay, optimiser.lr_orthogonal)
+        slow = ("orthogonal", "stiefel")
+        self.plain: list[Tensor] = [p for group in groups if group["name"] not in slow for p in group["params"]]
+        self.turning: list[Tensor] = [p for group in groups if group["name"] in slow for p in group["params"]]
+        groups = _by_pattern(groups, optimiser.groups, dict(model.named_parameters()))
+        usual = [group for group in groups if group["name"] != "stiefel"]
+        stiefel = [{"params": g["params"], "lr": g["lr"]} for g in groups if g["name"] == "stiefel"]
+        self.all: list[torch.optim.Optimizer] = []
+        if usual:
+            self.all.append(KINDS[optimiser.name](usual, lr=optimiser.lr, **optimiser.own()))
+        if stiefel:
+            self.all.append(StiefelStep(stiefel, alpha=0.99))
         for optimizer in self.all:
             attach(optimizer, model)
+        self.rates = [[float(group["lr"]) for group in optimizer.param_groups] for optimizer in self.all]
 
     def restore(self, states: list[Any]) -> None:
         """Go on from the states of :attr:`all`; a ValueError (or LookupError, ...) if they cannot be those."""
-        for optimizer, state in zip(self.all, states, strict=True):
-            _check_state(optimizer, state)
+        for optimizer, state, rates in zip(self.all, states, self.rates, strict=True):
+            _check_state(optimizer, state, rates)
             optimizer.load_state_dict(state)
 
-    def slow_down(self, factor: float) -> None:
-        """Multiply every rate."""
-        for optimizer in self.all:
-            for group in optimizer.param_groups:
-                group["lr"] *= factor
+    def scale(self, factor: float) -> None:
+        """Every rate, at this share of what it was at the start."""
+        for optimizer, rates in zip(self.all, self.rates, strict=True):
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = factor * rate
 
     @property
     def lr(self) -> float:
-        """The plain rate as it is now."""
+        """The rate of the first group as it is now: the plain one, unless a pattern took all of it."""
         return float(self.all[0].param_groups[0]["lr"])
 
 
-def _check_state(optimizer: torch.optim.Optimizer, state: Any) -> None:
+def _by_pattern(groups: list[dict[str, Any]], patterns: tuple[Group, ...], names: dict[str, Tensor]) -> list[Any]:
+    """The groups, and after them those that patterns take out of them; the first pattern that matches counts."""
+    taken: dict[int, int] = {}
+    for name, p in names.items():
+        matching = (k for k, each in enumerate(patterns) if fnmatchcase(name, each.pattern))
+        taken |= {id(p): k for k in [next(matching, None)] if k is not None}
+    for each in patterns:
+        if not any(fnmatchcase(name, each.pattern) for name in names):
+            raise OptionError(f"the group {each.pattern!r} matches no parameter; they are {', '.join(names)}")
+    found = [{**group, "params": [p for p in group["params"] if id(p) not in taken]} for group in groups]
+    for k, each in enumerate(patterns):
+        for group in groups:
+            if each.weight_decay and group["name"] == "stiefel" and any(taken.get(id(p)) == k for p in group["params"]):
+                raise OptionError(f"the group {each.pattern!r} has a matrix that StiefelStep moves, which has no decay")
+            own = {"lr": each.lr, "weight_decay": each.weight_decay}
+            own = {name: value for name, value in own.items() if value is not None}
+            found.append({**group, **own, "params": [p for p in group["params"] if taken.get(id(p)) == k]})
+    return [group for group in found if group["params"]]
+
+
+def _check_state(optimizer: torch.optim.Optimizer, state: Any, rates: list[float]) -> None:
     """Of the options only the rate may have changed, downwards; the moments are of the parameters' shapes."""
-    for own, its in zip(optimizer.state_dict()["param_groups"], state["param_groups"], strict=True):
+    for own, its, rate in zip(optimizer.state_dict()["param_groups"], state["param_groups"], rates, strict=True):
         check_number("lr", its["lr"])
-        for name, value in own.items():
+        for name, value in (own | {"lr": rate}).items():
             if not (0 <= its[name] <= value if name == "lr" else its[name] == value):
                 raise ValueError(f"{name} of the optimiser is {its[name]!r:.60}, and was {value!r:.60} at the start")
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     moments = MOMENTS[type(optimizer)]
     for place, kept in state["state"].items():
-        if not {*moments} <= kept.keys() <= {*moments, "step"}:
+        if not {*moments} <= kept.keys() <= {*moments, "step", "momentum_buffer"}:
             raise ValueError(f"the optimiser keeps {', '.join(moments)}, not {', '.join(map(str, kept))}")
-        shapes = [tuple(kept[name].shape) for name in moments]
+        shapes = [tuple(value.shape) for name, value in kept.items() if name != "step"]
         if any(shape != tuple(parameters[place].shape) for shape in shapes):
             raise ValueError(f"the optimiser keeps tensors of shapes {shapes} of a parameter of another shape")
         step = kept.get("step", 0)

@@ -3,7 +3,6 @@
 import statistics
 import sys
 import time
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +11,6 @@ from engram.train._denormals import without_denormals
 from engram.train._fabric import make_fabric
 from engram.train._loop import Loop
 from engram.train._settings import Settings
-from engram.train._threads import threads_for
 
 
 def plan(settings: Settings, measured: int = 5) -> dict[str, Any]:
@@ -20,9 +18,9 @@ def plan(settings: Settings, measured: int = 5) -> dict[str, Any]:
 
     With several processes, those of one of them.
     """
-    settings = replace(settings, threads=threads_for(settings))
-    share = replace(settings, processes=1, batch=settings.batch // settings.processes)  # that of one process
-    with torch.random.fork_rng(devices=()), without_denormals(settings.threads):
+    settings = settings.resolved()
+    share = settings.replace(processes=1, batch=settings.budget.batch // settings.machine.processes)  # of one process
+    with torch.random.fork_rng(devices=()), without_denormals(settings.machine.threads):
         loop = Loop(share, make_fabric(share))
         times = []
         for _ in range(measured + 1):  # the first one warms up

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,9 +21,11 @@ from engram.train._fabric import make_fabric
 from engram.train._files import go_on, locked
 from engram.train._interrupt import Interrupt
 from engram.train._network import make_network
+from engram.train._objective import score_names
+from engram.train._optimizer import Optimizers
 from engram.train._report import check_tensorboard
+from engram.train._scores import Score
 from engram.train._settings import Settings
-from engram.train._threads import threads_for
 from engram.train._worker import Observer, Worker
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def train(
     any end, :func:`resume` goes on. ``show`` prints progress to standard error; ``command`` is noted in run.json;
     ``observe``, such as :func:`engram.probe.watch`, measures the network every ``settings.probe_every`` steps.
     """
-    settings = replace(settings, threads=threads_for(settings))  # resume with as many
+    settings = settings.resolved()  # resume with as many threads
     folder = None if name is None else Path(out) / _inside(name)
     _rehearse(settings)
     run = RunDirectory.create(folder or _reserved(Path(out), settings), settings, command)
@@ -67,7 +68,7 @@ def resume(
     """
     run = RunDirectory(folder, allow)
     if steps is not None:
-        extended = replace(run.settings, steps=check_size("steps", steps), epochs=None)
+        extended = run.settings.replace(steps=check_size("steps", steps), epochs=None)
         run.settings, run.facts["settings"] = extended, extended.to_dict()
     elif run.status == "done":
         raise RunError(f"{run.folder} is done: engram evaluate {run.folder} shows it, --steps N trains it further")
@@ -85,17 +86,18 @@ def _rehearse(settings: Settings) -> None:
     """What is refused is refused before there is a directory."""
     with torch.random.fork_rng(devices=()):
         make_fabric(settings)
-        make_network(settings)
+        Optimizers(make_network(settings), settings.optimiser)
         settings.batches("train")
-        if settings.tensorboard:
+        Score(settings.budget.stop_by, score_names(settings.task))
+        if settings.machine.tensorboard:
             check_tensorboard()
-        if settings.processes > 1 and threading.current_thread() is not threading.main_thread():
+        if settings.machine.processes > 1 and threading.current_thread() is not threading.main_thread():
             raise OptionError("several processes can only be started from the main thread")
 
 
 def _reserved(out: Path, settings: Settings) -> Path:
     """A new folder, named by the time. The one that makes it has it: several may start in the same second."""
-    name = f"{settings.task.name}-{settings.core().label}-{time.strftime('%Y%m%d-%H%M%S')}"
+    name = f"{settings.task.name}-{settings.model.label}-{time.strftime('%Y%m%d-%H%M%S')}"
     out.mkdir(parents=True, exist_ok=True)
     for folder in (out / (f"{name}-{k}" if k else name) for k in count()):
         with suppress(FileExistsError):
@@ -107,7 +109,7 @@ def _reserved(out: Path, settings: Settings) -> Path:
 def _carry_on(run: RunDirectory, show: bool, observe: Observer | None) -> RunDirectory:
     settings = run.settings
     with torch.random.fork_rng():
-        if settings.processes == 1:
+        if settings.machine.processes == 1:
             _work(make_fabric(settings), run, show, observe)
         else:
             _launch(settings, run, show, observe)
@@ -143,7 +145,7 @@ def _told(error: Exception, run: RunDirectory) -> Exception:
         return found
     if isinstance(error, ProcessExitedException):
         by = f"by the signal {error.signal_name}" if error.signal_name else f"with exit code {error.exit_code}"
-        what = f"process {error.error_index + 1} of {run.settings.processes} was ended {by}"
+        what = f"process {error.error_index + 1} of {run.settings.machine.processes} was ended {by}"
     elif "by peer" in str(error):  # the others notice that first
         what = "a process of the run was ended from outside"
     else:
@@ -166,5 +168,5 @@ def _work(
 ) -> None:
     """One process of a run, to its end."""
     lock = locked(run.folder) if fabric.is_global_zero else nullcontext()  # goes with the process that writes
-    with lock, Interrupt(fabric, stop) as interrupt, without_denormals(run.settings.threads):
+    with lock, Interrupt(fabric, stop) as interrupt, without_denormals(run.settings.machine.threads):
         Worker(fabric, run, interrupt, show, observe).work()

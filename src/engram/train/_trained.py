@@ -1,7 +1,6 @@
 """What a run has learned."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,8 @@ def evaluate(
     run = RunDirectory(folder, allow)
     settings = run.settings
     if options:
-        settings = replace(settings, task=make_task(task_name(settings.task), **{**settings.task.options(), **options}))
+        task = make_task(task_name(settings.task), **{**settings.task.options(), **options})
+        settings = settings.replace(task=task)
     check_batches(settings)
     network = load_network(folder, best=best, allow=allow)
     _check_fit(settings.task, run.settings.task)
@@ -69,7 +69,7 @@ def evaluate(
     if split == "train" and not settings.batches(split).per_epoch:
         raise RunError(f"{settings.task.name} draws its training sequences afresh at each step: see test instead")
     dtype, device = network.dtype, torch.device("cpu")
-    with without_denormals(settings.threads):
+    with without_denormals(settings.machine.threads):
         return {
             name: evaluate_split(network, task, settings.batches(name, task), device, dtype, after_batch)
             for name, task in tasks.items()

@@ -38,7 +38,7 @@ class Worker:
         show: bool = False,
         observe: Observer | None = None,
     ) -> None:
-        if run.settings.probe_every and observe is None:
+        if run.settings.machine.probe_every and observe is None:
             raise OptionError("probe_every needs something to measure with: observe=engram.probe.watch")
         self.observe = observe
         self.run, self.interrupt, self.leads = run, interrupt or Interrupt(fabric), fabric.is_global_zero
@@ -77,7 +77,9 @@ class Worker:
         """The files, cut back to the checkpoint."""
         loop, run = self.loop, self.run
         self.metrics = AppendedFile(run.folder / "metrics.jsonl", length)
-        self.report = Report(run.folder, loop.task, loop.total, show, run.settings.tensorboard, loop.step)
+        self.report = Report(
+            run.folder, run.settings.task, loop.total, show, run.settings.machine.tensorboard, loop.step
+        )
         then, now = run.facts["versions"], versions()
         changed = [f"{name} {then.get(name)} -> {now[name]}" for name in now if now[name] != then.get(name)]
         if changed and loop.step:
@@ -86,8 +88,8 @@ class Worker:
             )
         count = sum(p.numel() for p in loop.network.parameters())
         self.report.say(
-            f"{run.settings.core().label} on {loop.task.name}: {count:,} parameters, step {loop.step} of {loop.total}, "
-            f"in {run.folder}"
+            f"{run.settings.model.label} on {run.settings.task.name}: {count:,} parameters, "
+            f"step {loop.step} of {loop.total}, in {run.folder}"
         )
         run.note(status="running", reason="", parameters=count, total_steps=loop.total)
 
@@ -125,7 +127,7 @@ class Worker:
             return f"See {self.run.folder}"
         with suppress(StoppedError):  # the disk may be full: then the last checkpoint stays
             self._save(self.good)
-        rates = f"--lr (now {self.loop.optimizers.lr:g}) or --clip (now {self.run.settings.clip:g})"
+        rates = f"--lr (now {self.loop.optimizers.lr:g}) or --clip (now {self.run.settings.optimiser.clip:g})"
         return f"The state of step {self.good.values['step']} is kept; start again with a smaller {rates}"
 
     def _stop(self, all_well: bool) -> None:
@@ -138,26 +140,25 @@ class Worker:
 
     def train(self) -> None:
         """To the last step, or until the patience is over."""
-        loop, settings = self.loop, self.run.settings
+        loop, machine = self.loop, self.run.settings.machine
         while True:
             if loop.validation_due:
                 self._line("valid", loop.validate(self.interrupt.check))
             if loop.finished:
                 break
-            due = self.interrupt.agree(time.monotonic() - self.saved >= settings.save_every)
-            state = self._state() if due or loop.step % settings.log_every == 0 else None
-            loss, outputs, batch = loop.train_step()
+            due = self.interrupt.agree(time.monotonic() - self.saved >= machine.save_every)
+            state = self._state() if due or loop.step % machine.log_every == 0 else None
+            loss, scores = loop.train_step()
             self.good = state or self.good
             if due and state is not None:
                 self._save(state)
             if self.leads:
                 self.report.at(loop.step, loss)
-            if loop.step % settings.log_every == 0 or loop.step == loop.total:
-                scores = loop.mean_scores(loop.task.metrics(outputs, batch))
-                self._line("train", {"loss": loss, **scores, "lr": loop.optimizers.lr})
-            if self.observe and settings.probe_every and loop.step % settings.probe_every == 0:
-                self._line("probe", self.observe(loop.network, loop.task))
-            del state, outputs, batch  # the next step may have their memory
+            if loop.step % machine.log_every == 0 or loop.step == loop.total:
+                self._line("train", {"loss": loss, **scores(), "lr": loop.optimizers.lr})
+            if self.observe and machine.probe_every and loop.step % machine.probe_every == 0:
+                self._line("probe", self.observe(loop.network, self.run.settings.task))
+            del state, scores  # the next step may have their memory
             self.interrupt.check()
 
     def _test(self) -> None:
@@ -167,8 +168,8 @@ class Worker:
         self.testing = True
         loop.use_best_weights()
         results = {}
-        for split, task in loop.task.exams().items():
-            results[split] = loop.evaluate(self.run.settings.batches(split, task), self.interrupt.check)
+        for split in loop.objective.exams:
+            results[split] = loop.evaluate(split, self.interrupt.check)
             self._line(split, results[split])
         if self.leads:
             self.run.note(results=results, best=loop.best if loop.best_weights else None)

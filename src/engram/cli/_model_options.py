@@ -1,0 +1,100 @@
+"""The options of a model as typed flags, read from the signatures of its class."""
+
+import inspect
+import re
+from collections.abc import Iterable
+from dataclasses import field, fields, make_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import tyro
+from torch import nn
+
+from engram.errors import OptionError, unknown
+from engram.models import Option, model_class, options_of
+
+SIMPLE = (int, float, bool, str, NoneType)
+
+
+def flags_of(kind: type[nn.Module], taken: Iterable[str]) -> type:
+    """A dataclass of a class's options, for tyro. One whose name is another flag's is ``--model-NAME``."""
+    taken, texts = set(taken), _help(kind)
+    entries = []
+    for name, option in options_of(kind).items():
+        flag = f"model-{name}" if name in taken else name
+        said = tyro.conf.arg(name=flag.replace("_", "-"), help=texts.get(name, f"See the class {kind.__name__}."))
+        if (simple := in_words(option)) is not None:
+            entries.append((name, Annotated[simple, said], field(default=option.default)))
+    return make_dataclass("Options", entries, frozen=True)
+
+
+def given(flags: Any, kind: type[nn.Module]) -> dict[str, Any]:
+    """The options that are not the class's own defaults."""
+    known = options_of(kind)
+    values = {each.name: getattr(flags, each.name) for each in fields(flags)}
+    return {name: value for name, value in values.items() if value != known[name].default}
+
+
+def in_words(option: Option) -> Any:
+    """The part of an option's type that words can say, or None."""
+    return _simple(option.type, option.default)
+
+
+def check_options(name: str, options: dict[str, Any]) -> None:
+    """Whether a file's options are the model's, and of their types."""
+    known = options_of(model_class(name))
+    for option, value in options.items():
+        if option not in known:
+            raise unknown(f"option of {name}", option, known)
+        simple = in_words(known[option])
+        if not _fits(value, simple):
+            kind = getattr(simple, "__name__", str(simple))
+            raise OptionError(f"{option} of {name} must be of type {kind}, got {value!r:.60}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if get_origin(kind) in (Union, UnionType):
+        return any(_fits(value, each) for each in get_args(kind))
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_origin(kind) is tuple:
+        kinds = get_args(kind)
+        kinds = kinds[:1] * len(value) if Ellipsis in kinds and isinstance(value, tuple) else kinds
+        return isinstance(value, tuple) and len(value) == len(kinds) and all(map(_fits, value, kinds))
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _simple(kind: Any, default: Any) -> Any:
+    """The part of a type that words can say: numbers, flags, texts, choices, tuples of those; None if there is none."""
+    members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    kept = [each for each in members if each in SIMPLE or _is_choice(each)]
+    if not [each for each in kept if each is not NoneType]:
+        return None
+    if default is None and NoneType not in kept:
+        kept.append(NoneType)
+    return Union[tuple(kept)]  # noqa: UP007 - made at run time
+
+
+def _is_choice(kind: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return True
+    parts = [each for each in get_args(kind) if each is not Ellipsis]
+    return get_origin(kind) is tuple and all(_simple(each, 0) is not None for each in parts)
+
+
+def _help(kind: type[nn.Module]) -> dict[str, str]:
+    """What the docstrings of a class, its bases and its cell say of each argument, in their sections Args."""
+    found: dict[str, str] = {}
+    shared: dict[str, str] = {}  # of several at once: it counts where nothing else is said
+    for base in (*kind.__mro__, *getattr(kind, "cell", object).__mro__):
+        section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", inspect.cleandoc(base.__doc__ or ""), re.MULTILINE)
+        for entry in re.split(r"\n    (?=\S)", "\n" + section[1].rstrip()) if section else []:
+            names, _, said = entry.partition(": ")
+            words = re.sub(r":\w+:`~?([^`]*)`|``([^`]*)``", r"\1\2", " ".join(said.split()))
+            if "," in names:
+                shared = {name.strip(): words for name in names.split(",")} | shared
+            else:
+                found = {names.strip(): words} | found
+    return shared | found

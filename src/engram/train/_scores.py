@@ -1,0 +1,39 @@
+"""Which score of a validation is to get better, and in which direction that is."""
+
+import math
+import re
+from collections.abc import Iterable
+
+from engram.errors import OptionError, unknown
+
+SMALLER = ("loss", "mse", "rmse", "mae", "error", "nll", "bits", "bpc", "perplexity")
+LARGER = ("accuracy", "r2", "f1", "auc", "return", "reward", "score", "success")
+
+
+class Score:
+    """A score by name. Smaller is better for losses and errors, larger for accuracies and returns: the last word of the
+    name decides (``valid_accuracy``). Any other name says it itself: ``max:NAME`` or ``min:NAME``.
+
+    >>> Score("accuracy", ["loss", "accuracy"]).better({"loss": 3.0, "accuracy": 0.9}, {"loss": 2.0, "accuracy": 0.8})
+    True
+    """
+
+    def __init__(self, text: str, known: Iterable[str]) -> None:
+        known = list(known)
+        direction, _, self.name = text.rpartition(":")
+        if self.name not in known:
+            raise unknown("score to stop by", self.name, known)
+        word = re.split(r"[^a-z0-9]+", self.name.lower())[-1]
+        if direction not in ("", "min", "max") or (not direction and word not in SMALLER + LARGER):
+            raise OptionError(
+                f"stop_by={text!r} does not tell whether larger is better: write max:{self.name} or min:{self.name}"
+            )
+        self.larger = direction == "max" or (not direction and word in LARGER)
+
+    @property
+    def worst(self) -> float:
+        return -math.inf if self.larger else math.inf
+
+    def better(self, new: dict[str, float], old: dict[str, float]) -> bool:
+        """Whether the new scores are better than the old; equal ones are not."""
+        return new[self.name] > old[self.name] if self.larger else new[self.name] < old[self.name]
