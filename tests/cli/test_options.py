@@ -67,9 +67,6 @@ def test_flags_of_the_model() -> None:
         parse(["train", "copy", "--model", "scornn", "--equal-cores"])
 
 
-LATER = pytest.mark.xfail(reason="these two classes change a default within their constructor, unseen from outside")
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_defaults_are_those_of_the_class(name: str) -> None:
     """Giving any option its default changes no weight: else a flag left out would mean something else than it shows."""

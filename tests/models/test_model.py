@@ -37,7 +37,7 @@ def test_to_a_file_and_back() -> None:
     again = Model.from_dict(json.loads(json.dumps(model.to_dict())))
     assert again == model
     assert Model.from_dict({}) == Model()
-    with pytest.raises(OptionError, match=r"unknown setting of the model 'hiden'.*'hidden'"):
+    with pytest.raises(OptionError, match=r"unknown setting of .model. 'hiden'.*'hidden'"):
         Model.from_dict({"hiden": 3})
     with pytest.raises(DTypeError, match="model must be a table"):
         Model.from_dict(["exprnn"])  # type: ignore[arg-type]

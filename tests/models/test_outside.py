@@ -166,7 +166,7 @@ def test_the_marker_works(folder: Path) -> None:
     marker = folder / "marker"
     (folder / "evil_module.py").write_text(f"from pathlib import Path\nPath({str(marker)!r}).touch()\n{MODEL}")
     change_name(run / "run.json", "model", full_name("evil_module.py:LeakyRNN"))
-    RunDirectory(run, ["evil_module.py"]).settings.core()
+    assert RunDirectory(run, ["evil_module.py"]).settings.model.kind
     assert marker.exists()
 
 

@@ -72,8 +72,9 @@ def test_options_and_types() -> None:
     assert MODELS["tensor-train"].options["equal_cores"] == (bool, False)
     assert MODELS["lstm"].options["dropout"] == (float, 0.0)
     assert options_of(nn.RNN)["nonlinearity"][1] == "tanh"  # which torch takes out of **kwargs
-    for entry in MODELS.values():
-        assert not {"batch_first", "dtype", "hidden_size", "num_layers", "rank"} & {*entry.options}
+    for name, entry in MODELS.items():
+        assert not {"batch_first", "dtype", "hidden_size", "num_layers"} & {*entry.options}
+        assert ("rank" in entry.options) == (name in ("cprnn", "cpbirnn"))  # of a tensor network it is --hidden
 
 
 def test_unknown_names() -> None:

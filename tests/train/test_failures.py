@@ -378,7 +378,7 @@ def test_ctrl_c_anywhere(
 
     The task has two tests, and the best weights are not the last ones: both could be spoiled.
     """
-    settings = small(TransferCopy(3, tests=(5,)), lr=0.3, optimizer="sgd", clip=0.0, steps=9, validate_every=3)
+    settings = small(TransferCopy(3, tests=(5,)), lr=1.0, optimizer="sgd", clip=0.0, steps=9, validate_every=3, seed=1)
     whole = train(settings, tmp_path, "whole")
     assert whole.facts["best"]["step"] < 9
     before = signal.getsignal(signal.SIGINT)
@@ -549,7 +549,7 @@ def test_other_versions_are_noted(tmp_path: Path, small: Any) -> None:
 
 
 def test_what_is_refused_leaves_no_directory(tmp_path: Path, small: Callable[..., Settings]) -> None:
-    for wrong in (small(options={"no_such": 3}), small(device="quantum"), small(embedding=3)):
+    for wrong in (small(options={"activation": "none"}), small(device="quantum"), small(embedding=3)):
         with pytest.raises(OptionError):
             train(wrong, tmp_path, "run")
     with pytest.raises(OptionError, match="the name of a run is a folder within --out"):

@@ -214,7 +214,7 @@ def test_precisions(precision: str, tmp_path: Path, small: Any) -> None:
     assert weights.dtype == (torch.float64 if precision == "64-true" else torch.float32)
     if precision == "bf16-mixed":
         exact = train(small(**usual), tmp_path, "exact")  # of the same weights
-        assert 0 < abs(losses[0] - exact.metrics()[0]["loss"]) < 0.05
+        assert 0 < max(abs(a - b["loss"]) for a, b in zip(losses[:3], exact.metrics(), strict=False)) < 0.05
     assert evaluate(run.folder)["test"]["loss"] == pytest.approx(run.facts["results"]["test"]["loss"], abs=0.05)
 
 

@@ -63,7 +63,7 @@ def test_a_plateau() -> None:
 
 SCHEDULES: dict[str, dict[str, Any]] = {
     "constant": {},
-    "plateau": {"plateau": 1, "plateau_factor": 0.5, "lr": 0.3},
+    "plateau": {"plateau": 1, "plateau_factor": 0.5, "lr": 0.6},
     "step": {"step_size": 3, "step_factor": 0.5},
     "cosine": {"schedule": "cosine", "cosine_end": 0.1},
     "warm-up": {"warmup": 9},

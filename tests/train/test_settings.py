@@ -26,8 +26,8 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "hidden": [(0, "hidden must be at least 1, got 0"), (-1, "at least 1"), (2.0, "whole number"), (True, "whole")],
     "layers": [(0, "layers must be at least 1, got 0"), ("2", r"layers must be a whole number \(int\), got '2'")],
     "options": [
-        (("dropout=0.3",), "options must be values by name, such as {'rho': 3}; got"),
-        ({3: 4}, "options must be values by name"),
+        (("dropout=0.3",), "options must be a dictionary such as .*, got"),
+        ({3: 4}, "unknown option of exprnn 3"),
     ],
     "readout_bias": [("no", "readout_bias must be True or False, got 'no'")],
     "embedding": [(-1, "embedding must be at least 0, got -1"), (1.5, "embedding must be a whole number")],
@@ -127,10 +127,10 @@ KINDS = st.one_of(
 FLAT_SETTINGS = st.fixed_dictionaries(
     {
         "task": st.sampled_from([Copy(7), Adding(9), TransferCopy(3, tests=(5, 6)), TransferCopy(3, tests=())]),
-        "model": st.sampled_from(sorted(MODELS)),
+        "model": st.sampled_from(sorted(name for name in MODELS if not MODELS[name].answers_itself)),
         "hidden": SIZES,
         "layers": st.integers(1, 1000),
-        "options": st.dictionaries(st.sampled_from("abc"), st.sampled_from([0.3, "henaff", (1, 2), True, 7])),
+        "options": st.dictionaries(st.just("dropout"), st.sampled_from([0.3, "henaff", (1, 2), True, 7])),
         "embedding": st.none() | COUNTS,
         "readout_bias": st.booleans(),
         "epochs": st.none() | SIZES,

@@ -86,7 +86,7 @@ class Model:
         known = [each.name for each in fields(Model)]
         for name in values:
             if name not in known:
-                raise unknown("setting of the model", name, known)
+                raise unknown("setting of [model]", name, known)
         if isinstance(name := values.get("name", ""), str):
             check_allowed(name, allow)
         return cls(**values)
