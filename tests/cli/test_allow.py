@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from engram.cli import main
+from engram.cli._parse import parse
+from engram.errors import OptionError
 from engram.tasks import make_task
-from engram.train import Settings, train
+from engram.train import Settings, to_toml, train
 
 TASK = """
 from dataclasses import dataclass
@@ -50,3 +52,33 @@ def test_allow(command: str, run: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert "--allow " in told
     assert main([*words, "--allow", "mytask.py", "--allow", str(Path("mymodel.py").resolve())]) == 0
     assert json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", ["", 'name = "copy"'])
+def test_a_task_derived_from_one_of_ours(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is itself, whatever it is called; and a settings file of it needs --allow."""
+    monkeypatch.chdir(tmp_path)
+    head = "from dataclasses import dataclass\nfrom engram.tasks import Copy\n\n\n@dataclass(frozen=True)\n"
+    Path("derived.py").write_text(f'{head}class Mine(Copy):\n    """Mine."""\n\n    {name or "source = str()"}\n')
+    words = [
+        "train",
+        "--hidden",
+        "4",
+        "derived.py:Mine",
+        "--delay",
+        "2",
+        "--length",
+        "2",
+        "--steps",
+        "1",
+        "--batch",
+        "2",
+    ]
+    command = parse(words)
+    assert type(command.task).__name__ == "Mine"
+    assert command.settings().to_dict()["task"]["name"] == f"{Path('derived.py').resolve()}:Mine"
+    Path("settings.toml").write_text(to_toml(command.settings().resolved().to_dict()))
+    with pytest.raises(OptionError, match=r"derived.py:Mine is code outside engram"):
+        parse(["train", "--config", "settings.toml"])
+    again = parse(["train", "--config", "settings.toml", "--allow", "derived.py"])
+    assert again.settings().fingerprint() == command.settings().fingerprint()

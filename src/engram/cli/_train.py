@@ -113,7 +113,7 @@ def train_command(model: str, task: type[Task] | None) -> type[Train]:
     kind = flags_of(model_class(model), taken)
     name = model_class(model).__name__  # help has it as the title of these flags
     name += "_" if name in taken else ""
-    tasks = AnyTask if task is None else _any_task([task, *(each for each in TASKS.values() if each is not task)])
+    tasks = AnyTask if task is None else _any_task([task, *(each for each in TASKS.values() if each.name != task.name)])
     entries: list[Any] = [("task", tasks), (name, kind, field(default_factory=kind))]
     made: Any = make_dataclass("Train", entries, bases=(Train,), frozen=True)
     made.__doc__, made.options_field = Train.__doc__, name

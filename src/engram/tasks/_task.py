@@ -50,7 +50,7 @@ class Task(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if not hasattr(cls, "name"):
+        if "name" not in vars(cls):  # one derived from another task is not that task
             cls.name = cls.__name__
 
     @property
