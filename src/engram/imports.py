@@ -6,6 +6,7 @@ file, such as run.json, is imported only if the person allows its package or its
 
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from hashlib import sha256
 from importlib import import_module
@@ -121,17 +122,17 @@ def _is_file(where: str) -> bool:
 def _without_class(given: str) -> str:
     """``package.module`` of ``package.module:Class``."""
     where, colon, attribute = given.rpartition(":")
-    return where if colon and attribute.isidentifier() else given
+    return where if colon and all(part.isidentifier() for part in attribute.split(".")) else given
 
 
 def _each(allow: Iterable[str]) -> list[str]:
-    return [given for given in ([allow] if isinstance(allow, str) else allow) if given]
+    return [str(given) for given in ([allow] if isinstance(allow, str | Path) else allow or ()) if given]
 
 
 def _module(name: str) -> ModuleType:
     """A module that is installed, or lies in the current folder."""
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+        sys.path.append(str(Path.cwd()))  # at the end: a file here does not stand for a module of Python
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
@@ -160,5 +161,6 @@ def _file_module(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     finally:
-        sys.path.remove(str(path.parent))
+        with suppress(ValueError):  # somebody else's code may have taken it away
+            sys.path.remove(str(path.parent))
     return module

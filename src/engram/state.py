@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from engram.errors import DTypeError, ShapeError
+from engram.errors import DTypeError, ShapeError, check_size
 
 State = Any
 """One tensor, or a (Named)Tuple of tensors."""
@@ -27,7 +27,7 @@ class Field:
 
     Args:
         shape: of one row: ``Field(20)`` is ``(B, 20)``, ``Field(5, 20)`` is ``(B, 5, 20)``, ``Field()`` is ``(B,)``.
-        dtype: that of the weights unless given; integers and booleans are carried along and have no gradient.
+        dtype: default: that of the weights; integers and booleans are carried along and have no gradient.
         initial: the value before the first step, such as 0, 1 or ``-math.inf``.
         trained: the value before the first step is a parameter that starts at ``initial``.
         grows: a memory of all steps, ``(B, steps, *shape)``, to which each step adds one. It starts without any. Rows
@@ -49,8 +49,12 @@ class Field:
         trained: bool = False,
         grows: bool = False,
     ) -> None:
-        if trained and (grows or (dtype is not None and not (dtype.is_floating_point or dtype.is_complex))):
-            raise DTypeError("a trained field has a gradient and one size: it is of real or complex numbers, and fixed")
+        for size in shape:
+            check_size("a size of a field", size, least=0)
+        if trained and (grows or dtype is not None):
+            raise DTypeError("a trained field has the dtype of the weights, and does not grow")
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex) and initial % 1 != 0:
+            raise DTypeError(f"a field of {dtype} starts from a whole number, got initial={initial}")
         for name, value in (("shape", shape), ("dtype", dtype), ("initial", initial)):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "trained", trained)
@@ -61,6 +65,15 @@ class Field:
         shape = (batch, 0, *self.shape) if self.grows else self.shape
         row = torch.full(shape, self.initial, dtype=self.dtype or like.dtype, device=like.device)
         return row if self.grows else row.expand(batch, *self.shape)
+
+
+def check_fields(fields: Fields) -> Fields:
+    """Fields as a cell may declare them."""
+    if not isinstance(fields, Field) and not (
+        hasattr(fields, "_fields") and len(fields) and all(isinstance(field, Field) for field in fields)
+    ):
+        raise DTypeError(f"fields() must return a Field, or a NamedTuple of them; got {fields!r:.100}")
+    return fields
 
 
 def each(function: Callable[..., Any], *states: Any) -> Any:
@@ -194,6 +207,8 @@ def in_dtype(tensor: Tensor, dtype: torch.dtype, device: torch.device, what: str
             f"{what} is {tensor.dtype} and the layer {dtype}: there are no complex numbers of 16 bits to compute with. "
             f"Convert it: {_word(what)}.to({dtype.to_real()})"
         )
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise DTypeError(f"{what} is {tensor.dtype} and must be {dtype}. Convert it: {_word(what)}.to({dtype})")
     raise DTypeError(
         f"{what} is {tensor.dtype} and the layer {dtype}. "
         f"Convert one: {_word(what)}.to({dtype}) or layer.to({tensor.dtype})"

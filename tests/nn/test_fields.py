@@ -232,7 +232,7 @@ def test_trained_starts_of_several_fields() -> None:
 def test_refusals() -> None:
     layer, x = RingRNN(3, 4), torch.randn(5, 2, 3)
     state = layer(x)[1]
-    with pytest.raises(DTypeError, match=r"the field age of .* is torch.float32 and the layer torch.int64"):
+    with pytest.raises(DTypeError, match=r"the field age of .* is torch.float32 and must be torch.int64"):
         layer(x, state._replace(age=state.age.float()))
     with pytest.raises(ShapeError, match=r"the field buffer .* must have the shape \(1, 2, 5, 4\).*got \(1, 2, 4, 5\)"):
         layer(x, state._replace(buffer=state.buffer.mT))
@@ -242,7 +242,7 @@ def test_refusals() -> None:
         memory(x, state._replace(score=state.score[:, :, :-1]))
     with pytest.raises(OptionError, match="AsLSTM needs a layer with one or two real states"):
         AsLSTM(layer)
-    with pytest.raises(DTypeError, match="a trained field has a gradient and one size"):
+    with pytest.raises(DTypeError, match="a trained field has the dtype of the weights"):
         Field(3, dtype=torch.int64, trained=True)
     with pytest.raises(OptionError, match="DecayRNN has no bias that could be left out"):
         DecayRNN(3, 4, bias=False)

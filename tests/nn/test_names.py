@@ -14,7 +14,7 @@ from torch.nn.utils import prune
 
 from engram.errors import ManifoldError, OptionError
 from engram.maps import Cayley
-from engram.nn import GORU, RNN, S4D, ExpRNN, OrthInitRNN
+from engram.nn import EURNN, GORU, MIRNN, RNN, S4D, Cell, ExpRNN, LinearRNN, OrthInitRNN, Recurrent, laws
 
 F64 = torch.float64
 NAMES = ["weight_ih_l0", "weight_hh_l0", "bias_l0", "weight_ih_l1", "weight_hh_l1", "bias_l1"]
@@ -242,3 +242,122 @@ def test_every_keyword_is_spelled_out(kind: Any) -> None:
     made = ExpRNN(3, 4)
     assert made.cells[0].activation == "modrelu"
     assert made.cells[0].bias is None
+
+
+# What people do to cells and to layers, and what the names say then.
+
+
+def test_a_parameter_of_a_cell_that_was_not_declared_is_saved() -> None:
+    layer = RNN(3, 4, dtype=F64)
+    layer.cells[0].lora = nn.Parameter(torch.ones(3, dtype=F64))
+    assert "cells.0.lora" in dict(layer.named_parameters())
+    assert "cells.0.lora" in layer.state_dict()
+
+
+def test_what_is_assigned_to_a_cell_is_what_the_layer_says() -> None:
+    layer, sequence = RNN(3, 4, dtype=F64), x()
+    layer.cells[0].weight_hh = nn.Parameter(torch.zeros(4, 4, dtype=F64))
+    assert not layer.weight_hh_l0.any()
+    other = RNN(3, 4, dtype=F64)
+    other.load_state_dict(layer.state_dict())
+    torch.testing.assert_close(other(sequence)[0], layer(sequence)[0], atol=0, rtol=0)
+    prune.random_unstructured(layer.cells[0], "weight_hh", amount=0.5)
+    assert layer.weight_hh_l0 is layer.cells[0].weight_hh
+    assert {"cells.0.weight_hh_orig", "cells.0.weight_hh_mask"} <= set(layer.state_dict())
+    assert "weight_hh_l0" not in layer.state_dict()
+
+
+def test_moving_keeps_the_order() -> None:
+    layer = RNN(6, 6)
+    prune.random_unstructured(layer, "weight_hh_l0", amount=0.5)
+    before = [name for name, _ in layer.named_parameters()]
+    assert [name for name, _ in layer.to(F64).named_parameters()] == before
+
+
+def test_a_bias_taken_away() -> None:
+    layer = RNN(3, 4, dtype=F64)
+    layer.bias_l0 = None
+    layer.float().double()
+    with torch.no_grad():
+        layer.weight_ih_l0.zero_()
+    assert not layer(x())[0].any()
+    assert layer.cells[0].bias is None
+
+
+@pytest.mark.parametrize("name", ["weight_ih_l0", "weight_hh_l0", "weight_ih_l1"])
+def test_parametrizations_of_torch_come_and_go(name: str) -> None:
+    layer, sequence = RNN(3, 4, 2, dtype=F64), x()
+    expected = layer(sequence)[0]
+    nn.utils.parametrizations.weight_norm(layer, name)
+    torch.testing.assert_close(layer(sequence)[0], expected)
+    torch.testing.assert_close(layer.replace()(sequence)[0], expected)
+    torch.testing.assert_close(layer.fold()(sequence)[0], expected)
+    assert [len(weights) for weights in layer.all_weights] == [3, 3]
+    nn.utils.parametrize.remove_parametrizations(layer, name)
+    torch.testing.assert_close(layer(sequence)[0], expected)
+    assert name in dict(layer.named_parameters())
+
+
+def test_biases_that_are_two() -> None:
+    """A cell with two biases of torch's names loads its own file; one of three gates does not take a GRU's."""
+
+    class TwoCell(Cell):
+        def __init__(self, input_size: int, hidden_size: int, **options: Any) -> None:
+            super().__init__(input_size, hidden_size, **options)
+            self.declare("bias_ih", hidden_size)
+            self.declare("bias_hh", hidden_size)
+
+        def step(self, drive: Tensor, state: Tensor) -> Tensor:
+            return torch.tanh(drive + state @ self.weight_hh.mT + self.bias_ih + self.bias_hh)
+
+    class ThreeCell(Cell):
+        gates = 3
+
+        def step(self, drive: Tensor, state: Tensor) -> Tensor:
+            return sum((drive + state @ self.weight_hh.mT).chunk(3, -1))  # type: ignore[return-value]
+
+    layers = [type("L", (Recurrent,), {"cell": cell})(3, 4) for cell in (TwoCell, ThreeCell)]
+    layers[0].load_state_dict(layers[0].state_dict())
+    with pytest.raises(RuntimeError, match="bias_ih_l0"):
+        layers[1].load_state_dict(nn.GRU(3, 4).state_dict())
+
+
+def test_replace_starts_from_what_the_layer_is() -> None:
+    complex_layer = EURNN(3, 4)
+    sequence = torch.randn(5, 2, 3)
+    torch.testing.assert_close(complex_layer.replace()(sequence)[0], complex_layer(sequence)[0], atol=0, rtol=0)
+    relu = RNN(3, 4, nonlinearity="relu")
+    assert relu.replace(activation="tanh").nonlinearity == "tanh"
+    assert relu.replace(batch_first=True).nonlinearity == "relu"
+    wide = RNN(3, 4, map="cayley").replace(hidden_size=8)
+    assert wide.weight_hh_l0.shape == (8, 8)
+    assert type(RNN(3, 4).replace(MIRNN)) is MIRNN
+    layer = RNN(3, 4)
+    layer.cells[0].register_buffer("scale", torch.ones(2))
+    layer.weight_ih_l0.requires_grad_(False)
+    assert not layer.replace().weight_ih_l0.requires_grad
+    with pytest.raises(OptionError, match="a folded ExpRNN has no map any more"):
+        ExpRNN(3, 4).fold().replace()
+    assert ExpRNN.from_torch(ExpRNN(3, 4, activation="tanh", bias=True).to_torch()).nonlinearity == "tanh"
+
+
+def test_one_activation() -> None:
+    with pytest.raises(OptionError, match="activation and nonlinearity are one thing, got 'relu' and 'tanh'"):
+        RNN(3, 4, activation="relu", nonlinearity="tanh")
+    with pytest.raises(OptionError, match="LinearRNN has no activation, got activation='tanh'"):
+        LinearRNN(3, 4, nonlinearity="tanh")
+    assert ExpRNN(3, 4, nonlinearity="relu").nonlinearity == "relu"
+
+
+def test_laws() -> None:
+    layer = RNN(3, 4, laws={"weight_ih": laws.Constant(2.0)})
+    assert layer.weight_ih_l0.eq(2).all()
+    with pytest.raises(OptionError, match=r"unknown parameter of RNN in laws 'weight_hi'.*Did you mean 'weight_ih'"):
+        RNN(3, 4, laws={"weight_hi": laws.Constant(2.0)})
+    with pytest.raises(OptionError, match="laws has one for weight_hh, which is sampled by its map"):
+        RNN(3, 4, map="cayley", laws={"weight_hh": laws.Constant(2.0)})
+
+
+def test_the_signature_is_the_class_s() -> None:
+    assert str(inspect.signature(RNN(3, 4))) == str(inspect.signature(nn.RNN(3, 4)))  # a layer is called
+    assert "input_size" in inspect.signature(RNN).parameters

@@ -28,7 +28,7 @@ def unit(cell: Any) -> bool:
 def wider(layer: RNN | nn.RNN, like: RNN, width: int) -> RNN:
     """An orthogonal network of this width that is called as ``layer`` is."""
     with torch.random.fork_rng(devices=()):  # its weights are all written over
-        wide = like.replace(RNN, hidden_size=width, bias=True, dropout=0.0, map="projected")
+        wide = like.replace(RNN, hidden_size=width, bias=True, dropout=0.0, map="projected", activation="relu")
     return wide.train(layer.training)
 
 

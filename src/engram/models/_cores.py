@@ -111,12 +111,12 @@ def call(core: nn.Module, inputs: Tensor, state: State = None) -> tuple[Tensor, 
     output, state = result, None
     if isinstance(result, tuple | list) and result:
         output, state = result[0], result[1] if len(result) > 1 else None
-    if not isinstance(output, Tensor):
+    if not isinstance(output, Tensor) or not (output.is_floating_point() or output.is_complex()):
+        what = output.dtype if isinstance(output, Tensor) else type(result).__name__
         raise ShapeError(
-            f"{type(core).__name__} must return a tensor, or a tuple of a tensor and a state; got "
-            f"{type(result).__name__}"
+            f"{type(core).__name__} must return a tensor of numbers, or a tuple of one and a state; got {what}"
         )
-    return torch.view_as_real(output).flatten(-2) if output.is_complex() else output, state
+    return torch.view_as_real(output.resolve_conj()).flatten(-2) if output.is_complex() else output, state
 
 
 def has_state(core: nn.Module) -> bool:

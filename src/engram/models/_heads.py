@@ -38,10 +38,10 @@ class LastStep(EveryStep):
 
 
 class MeanOverTime(EveryStep):
-    """y = W_o mean_t h_t + b_o: ``(T, B, G)`` to ``(1, B, C)``."""
+    """y = W_o mean_t h_t + b_o: ``(T, B, G)``, or one answer ``(B, G)``, to ``(1, B, C)``."""
 
     def select(self, output: Tensor) -> Tensor:
-        return output.mean(0, keepdim=True)
+        return output[None] if output.dim() == 2 else output.mean(0, keepdim=True)
 
 
 class OwnAnswer(nn.Module):

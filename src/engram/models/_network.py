@@ -5,12 +5,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from engram.errors import ShapeError
 from engram.maps import Map, mapped_weights
 from engram.models._cores import call, has_state
 from engram.models._encoders import Encoder
 from engram.models._heads import Head
 from engram.nn import Recurrent
-from engram.state import State, detached
+from engram.state import State, detached, parts
 
 
 class Network(nn.Module):
@@ -39,7 +40,7 @@ class Network(nn.Module):
         self.encoder, self.core, self.head = encoder, core, head
         self.vocabulary, self.has_state = vocabulary, has_state(core)
         self.register_buffer("objects", objects, persistent=False)  # the task's, not learned
-        self.penalized = tuple(module for module in _penalized(self) if _counts(module))
+        self.penalized = tuple(module for module in dict.fromkeys(_penalized(self)) if _counts(module))
 
     def forward(self, inputs: Tensor, state: State = None) -> tuple[Tensor, State]:
         output, state = self.features(inputs, state)
@@ -49,14 +50,21 @@ class Network(nn.Module):
     def features(self, inputs: Tensor, state: State = None) -> tuple[Tensor, State]:
         """What the core gives, ``(T, B, G)`` or ``(B, G)``, and its state."""
         output, state = call(self.core, self.encode(inputs), state if self.has_state else None)
-        return output, state if self.has_state else None
+        if not self.has_state:
+            return output, None
+        if not all(isinstance(part, Tensor) for part in parts(state)):
+            raise ShapeError(
+                f"the state of {type(self.core).__name__}, which it takes again, must be a tensor or a tuple of them; "
+                f"got {type(state).__name__}"
+            )
+        return output, state
 
     def encode(self, inputs: Tensor) -> Tensor:
         """What the core is given, ``(T, B, F)``."""
         if self.objects is None or inputs.is_floating_point():
             encoded: Tensor = self.encoder(inputs)
             return encoded
-        seen, places = inputs.unique(return_inverse=True)
+        seen, places = inputs.long().unique(return_inverse=True)
         codes: Tensor = self.encoder(self.objects[seen])
         return codes[places]
 

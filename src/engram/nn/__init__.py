@@ -1,5 +1,6 @@
 """Recurrent layers with the calling convention of ``torch.nn.LSTM``."""
 
+from engram.nn import laws
 from engram.nn._as_lstm import AsLSTM
 from engram.nn._bare_cell import BareCell
 from engram.nn._cell import Cell
@@ -96,6 +97,7 @@ __all__ = [
     "doctor",
     "explicit_adding",
     "explicit_copy",
+    "laws",
     "param_groups",
     "safe_globals",
 ]

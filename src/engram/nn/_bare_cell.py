@@ -13,9 +13,9 @@ from torch.utils.checkpoint import checkpoint
 from engram.errors import DataError, check_choice, check_size
 from engram.kernels import scan
 from engram.maps import Free, Map, mapped_weights, without_autocast
-from engram.nn._laws import Constant, Law, Uniform
 from engram.nn._parametrized import plain_class, restore_class, with_built_weights
-from engram.state import Field, Fields, State, carried, each, named_fields, parts
+from engram.nn.laws import Constant, Law, Uniform
+from engram.state import Field, Fields, State, carried, check_fields, each, named_fields, parts
 
 
 class BareCell(nn.Module, ABC):
@@ -70,8 +70,9 @@ class BareCell(nn.Module, ABC):
         self.hidden_size = check_size("hidden_size", hidden_size)
         self.start_from = check_choice("initial_state", initial_state, self.starts)
         self.laws: dict[str, Law] = dict(laws or {})
+        self.declared: list[str] = []
         self.register_buffer("_like", torch.empty(0, device=device, dtype=dtype), persistent=False)
-        for name, field in named_fields(self.fields()):
+        for name, field in named_fields(check_fields(self.fields())):
             if field.trained:
                 self.declare(_start(name), *field.shape, law=Constant(field.initial))
             else:
@@ -87,6 +88,7 @@ class BareCell(nn.Module, ABC):
     ) -> None:
         """A parameter of this shape, initialised by its law (default: that of torch.nn.RNN) or by its map."""
         self.laws.setdefault(name, law or Uniform())
+        self.declared.append(name)
         if map is not None and type(map) is not Free:
             map.install(self, name, device=self._like.device, dtype=self._like.dtype)
             return
@@ -100,7 +102,7 @@ class BareCell(nn.Module, ABC):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         """Sample all weights anew, as at the start."""
-        for name in self.laws:
+        for name in self.declared:
             if self._parameters.get(name) is not None:
                 self._initialise(name)
         if parametrize.is_parametrized(self):
@@ -157,7 +159,7 @@ class BareCell(nn.Module, ABC):
 
     @abstractmethod
     def step(self, drive: Any, state: State) -> State:
-        """One step: drive ``(B, G)`` and state ``(B, *shape)`` to the next state."""
+        """One step: drive ``(B, G)`` and state ``(B, *shape)`` to a new state; nothing is changed in place."""
 
     def output(self, state: State) -> Tensor:
         """What the layer above sees of a state: the state, or its first field."""

@@ -75,7 +75,8 @@ class Cell(BareCell):
 
     @property
     def like(self) -> Tensor:
-        return self.weight_ih
+        weight = self._parameters.get("weight_ih")
+        return self._like if weight is None else weight  # another parametrization may have taken the weight away
 
     def drive(self, input: Tensor) -> Any:
         """The input projection of all steps at once: ``(..., D)`` to ``(..., G*H)``."""

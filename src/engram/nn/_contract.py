@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from engram.errors import EngramError
+from engram.nn._bare_cell import BareCell
 from engram.nn._recurrent import Recurrent
 from engram.state import Field, State, each, parts
 
@@ -79,12 +80,14 @@ def _pieces(layer: Recurrent, x: Tensor) -> float:
 def _packed(layer: Recurrent, x: Tensor) -> float:
     """A packed batch equals each row alone."""
     packed = pack_padded_sequence(x, torch.tensor(LENGTHS), enforce_sorted=False)
-    output, state = layer(packed)
-    padded, _ = pad_packed_sequence(output)
     worst = 0.0
-    for i, n in enumerate(LENGTHS):
-        alone, final = layer(x[:n, i])
-        worst = max(worst, _apart((padded[:n, i], _row_of(layer, state, i, n)), (alone, final)))
+    for given in (None, layer(x.flip(0))[1]):  # also from a state
+        output, state = layer(packed, given)
+        padded, _ = pad_packed_sequence(output)
+        for i, n in enumerate(LENGTHS):
+            alone, final = layer(x[:n, i], None if given is None else _row(given, i))
+            before = 0 if given is None else TIME
+            worst = max(worst, _apart((padded[:n, i], _row_of(layer, state, i, n, before)), (alone, final)))
     return worst
 
 
@@ -92,13 +95,18 @@ def _row(state: State, i: int) -> State:
     return each(lambda s: s[:, i], state)
 
 
-def _row_of(layer: Recurrent, state: State, i: int, steps: int) -> State:
-    """A row, of growing memories only what the row itself has added: the last entries where it was read backwards."""
-    ahead, back = slice(None, steps), slice(TIME - steps, None)
-    cuts = [back if k % layer.directions else ahead for k in range(len(layer.cells))]
+def _row_of(layer: Recurrent, state: State, i: int, steps: int, before: int) -> State:
+    """A row. Of growing memories, what it had before and what it has added itself, without what fills them up: that
+    comes last, or, where the row was read backwards, before its own."""
+
+    def own(memory: Tensor, backwards: bool) -> Tensor:
+        new = memory[before:]
+        return torch.cat([memory[:before], new[TIME - steps :] if backwards else new[:steps]])
 
     def take(s: Tensor, field: Field) -> Tensor:
-        return torch.stack([s[k, i, cut] for k, cut in enumerate(cuts)]) if field.grows else s[:, i]
+        if not field.grows:
+            return s[:, i]
+        return torch.stack([own(s[k, i], bool(k % layer.directions)) for k in range(len(layer.cells))])
 
     return each(take, state, layer.cells[0].fields())
 
@@ -144,10 +152,13 @@ def _begun(layer: Recurrent, x: Tensor) -> float:
 def _carried(layer: Recurrent, x: Tensor) -> float:
     """What is carried on into the next window is a state, of the fields and without history."""
     with torch.enable_grad():
-        carried = layer.carry(layer(x.requires_grad_())[1])
+        state = layer(x.requires_grad_())[1]
+        carried = layer.carry(state)
     if any(tensor.requires_grad for tensor in parts(carried)):
         return math.inf
-    return _apart(layer(x, carried)[0], layer(x, carried)[0])
+    layer(x, carried)  # which refuses what is no state
+    grows = any(field.grows for field in parts(layer.cells[0].fields()))
+    return 0.0 if grows or layer.cell.carry is not BareCell.carry else _apart(carried, state)
 
 
 def _saved(layer: Recurrent, x: Tensor) -> float:

@@ -13,9 +13,9 @@ from engram.kernels import PLAIN, activate, additive, check_activation_dtype
 from engram.maps import Givens, MapLike, make_map
 from engram.nn._bare_cell import BareCell
 from engram.nn._cell import Cell
-from engram.nn._laws import Constant, Uniform
 from engram.nn._options import CellOptions, MatrixOptions
 from engram.nn._recurrent import Recurrent
+from engram.nn.laws import Constant, Uniform
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,6 @@ class GORUCell(BareCell):
         self.declare("mod_bias", hidden_size, law=Constant(0.01))
         made = make_map(partial(Givens, layers=2) if map is None else map, hidden_size)
         self.declare("rotation", hidden_size, hidden_size, map=made)
-
-    @property
-    def like(self) -> Tensor:
-        return self.weight_ih
 
     def drive(self, input: Tensor) -> Tensor:
         """(U_r x + b_r, U_z x + b_z, U_h x + b_h) of all steps, side by side."""

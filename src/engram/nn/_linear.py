@@ -6,9 +6,9 @@ from torch import Tensor
 
 from engram.errors import OptionError, check_choice
 from engram.kernels import linear_scan, linear_scan_last
-from engram.nn._laws import Constant, Law, Xavier
 from engram.nn._options import DepthOptions, LinearOptions
 from engram.nn._rnn import RNN, RNNCell
+from engram.nn.laws import Constant, Law, Xavier
 
 XAVIER: dict[str, Law] = {"weight_ih": Xavier(), "weight_hh": Xavier(), "bias": Constant(0.0)}
 INITS: dict[str, dict[str, Law]] = {"uniform": {}, "xavier": XAVIER}
@@ -88,9 +88,10 @@ class LinearRNN(DepthRNN):
     defaults: ClassVar[dict[str, Any]] = {"activation": "identity"}
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **options: Unpack[DepthOptions]) -> None:
-        if options.setdefault("activation", "identity") != "identity":
+        asked = options.pop("nonlinearity", None) or options.setdefault("activation", "identity")
+        if asked != "identity":
             raise OptionError(
-                f"LinearRNN has no activation, got activation={options['activation']!r}. Use DepthRNN for one between "
+                f"LinearRNN has no activation, got activation={asked!r}. Use DepthRNN for one between "
                 "layers, RNN for one in the recurrence"
             )
         super().__init__(input_size, hidden_size, num_layers, **options)

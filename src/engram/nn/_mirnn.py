@@ -9,9 +9,9 @@ from torch import Tensor
 from engram.errors import check_choice
 from engram.kernels import PLAIN, activate, check_activation_dtype, multiplicative
 from engram.nn._cell import Cell
-from engram.nn._laws import Constant
 from engram.nn._options import MatrixOptions
 from engram.nn._recurrent import Recurrent
+from engram.nn.laws import Constant
 
 
 class MIRNNCell(Cell):

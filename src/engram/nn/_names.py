@@ -32,71 +32,88 @@ class TorchNames(nn.Module):
             yield f"_l{layer}" + ("_reverse" if back else ""), cell
 
     def _tie(self) -> None:
-        """The plain weights of the cells are parameters of the layer too."""
+        """Declared weights of the cells are parameters of the layer too. Where the two differ, the cell computes."""
         for suffix, cell in self.named_cells():
-            for name, weight in cell._parameters.items():
+            for name in cell.declared:
+                weight = cell._parameters.get(name)
                 if weight is not None:
                     self._parameters[name + suffix] = weight
+                elif parametrize.is_parametrized(cell, name) or name in cell.__dict__:  # done to the cell itself
+                    self._parameters.pop(name + suffix, None)
 
     def _weight(self, name: str) -> tuple[Any, str] | None:
         """The cell and its weight that torch calls ``weight_hh_l1_reverse``."""
-        match = _NAME.fullmatch(name)
+        match = _NAME.fullmatch(name) if "_l" in name else None
         if match and "cells" in self._modules:
             for suffix, cell in self.named_cells():
-                if suffix == match[2] and (match[1] in cell.laws or match[1] in cell._parameters):
+                if suffix == match[2] and (match[1] in cell.declared or match[1] in cell._parameters):
                     return cell, match[1]
         return None
 
+    def _map_of(self, name: str) -> Any:
+        """The map of a weight by torch's name, if it is under one."""
+        found = self._weight(name)
+        return found[0].parametrizations[found[1]][0] if found and parametrize.is_parametrized(*found) else None
+
     def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            found = self._weight(name)
-            if found is None:
-                raise
+        found = self._weight(name)
+        if found is not None and hasattr(*found):
             return getattr(*found)
+        return super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """A parameter ties, as in torch; a matrix under a map is moved to the value; a plain tensor takes the place of
-        a parameter that somebody has taken away (pruning and the like set it anew at each call)."""
+        """A parameter ties, as in torch, and a matrix under a map is moved to the value.
+
+        A plain tensor takes the place of a parameter that somebody has taken away, as pruning does at each call.
+        """
         found = self._weight(name)
         if found is None:
             super().__setattr__(name, value)
-            return
-        cell, own = found
-        if parametrize.is_parametrized(cell, own):
-            setattr(cell, own, value.detach() if isinstance(value, nn.Parameter) else value)
-            return
-        if isinstance(value, nn.Parameter):
-            self._forget(cell, own)
-            cell.register_parameter(own, value)
-            self._parameters[name] = value
+        elif parametrize.is_parametrized(*found):
+            setattr(*found, value.detach() if isinstance(value, nn.Parameter) else value)
+        elif isinstance(value, nn.Parameter):
+            self._give(*found, value)
             self.__dict__.pop(name, None)
+            self._parameters[name] = value
         else:
             super().__setattr__(name, value)  # which refuses what is no parameter where there is one
-            self._forget(cell, own)
+            self._give(*found, value)
+
+    def _give(self, cell: Any, own: str, value: Any) -> None:
+        """A weight of a cell: a parameter, none, or a plain tensor."""
+        self._take(cell, own)
+        if value is None or isinstance(value, nn.Parameter):
+            cell._parameters[own] = value
+        else:
             cell.__dict__[own] = value
 
-    def _forget(self, cell: Any, own: str) -> None:
+    def _take(self, cell: Any, own: str) -> None:
         cell._parameters.pop(own, None)
         cell.__dict__.pop(own, None)
 
     def __delattr__(self, name: str) -> None:
+        self._refuse_mapped(name)
         found = self._weight(name)
         super().__delattr__(name)
         if found is not None:
-            self._forget(*found)
+            self._take(*found)
 
     def register_parameter(self, name: str, param: Any) -> None:
-        """As torch's; of a matrix under a map there is nothing to prune or to normalise, and this is what says so."""
-        for suffix, cell in self.named_cells() if "cells" in self._modules else ():
-            for own in getattr(cell, "parametrizations", ()):
-                if name.startswith(f"{own}{suffix}_"):
-                    raise OptionError(
-                        f"{own}{suffix} is a matrix under {cell.parametrizations[own][0]!r}: it is not a parameter "
-                        "that can be pruned, dropped or normalised. layer.fold() gives a plain copy of the layer"
-                    )
+        for ending in ("_orig", "_raw", "_g", "_v"):  # what pruning, WeightDrop and weight_norm register
+            if name.endswith(ending):
+                self._refuse_mapped(name.removesuffix(ending))
         super().register_parameter(name, param)
+        found = self._weight(name)
+        if found is not None:
+            self._give(*found, param)
+
+    def _refuse_mapped(self, name: str) -> None:
+        map = self._map_of(name)
+        if map is not None:
+            raise OptionError(
+                f"{name} is a matrix under {map!r}: it is not a parameter that can be pruned, dropped or normalised. "
+                "layer.fold() gives a plain copy of the layer"
+            )
 
     def _run_cells(self) -> list[Any]:
         """The cells; where torch's parametrizations stand on the layer, views of them that have those weights."""
@@ -114,22 +131,25 @@ class TorchNames(nn.Module):
     # Moving and saving: each weight once.
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        tied = {name: self._parameters.pop(name) for name in [*self._parameters] if self._tied(name)}
-        super()._apply(fn, recurse)
+        self._tie()
+        before = dict(self._parameters)
+        tied = {name: found for name in before if (found := self._weight(name)) and found[1] in found[0]._parameters}
         for name in tied:
-            cell, own = self._weight(name)  # type: ignore[misc]
-            self._parameters[name] = cell._parameters[own]
+            del self._parameters[name]
+        super()._apply(fn, recurse)
+        moved = dict(self._parameters)
+        self._parameters.clear()  # the order stays: optimisers know their parameters by place
+        for name in before:
+            self._parameters[name] = tied[name][0]._parameters[tied[name][1]] if name in tied else moved[name]
         return self
 
-    def _tied(self, name: str) -> bool:
-        found = self._weight(name)
-        return found is not None and found[0]._parameters.get(found[1]) is self._parameters[name]
-
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+        self._tie()
         found = super().state_dict(*args, destination=destination, prefix=prefix, keep_vars=keep_vars)
-        for k, cell in enumerate(self.cells):
-            for name in cell._parameters:
-                found.pop(f"{prefix}cells.{k}.{name}", None)
+        for k, (suffix, cell) in enumerate(self.named_cells()):
+            for name, weight in cell._parameters.items():
+                if weight is not None and self._parameters.get(name + suffix) is weight:
+                    del found[f"{prefix}cells.{k}.{name}"]
         return found
 
     def _load_from_state_dict(
@@ -143,9 +163,12 @@ class TorchNames(nn.Module):
         error_msgs: Any,
     ) -> None:
         """Also what torch.nn.RNN has saved: its two biases do the same, and become one."""
+        self._tie()
         for suffix, cell in self.named_cells():
             biases = [f"{prefix}bias_{kind}{suffix}" for kind in ("ih", "hh")]
-            if all(name in state_dict for name in biases):
+            bias = cell._parameters.get("bias")
+            one_gate = bias is not None and len(bias) == cell.hidden_size  # those of a GRU are not to be added
+            if one_gate and "bias_ih" not in cell._parameters and all(name in state_dict for name in biases):
                 state_dict[f"{prefix}bias{suffix}"] = sum(state_dict.pop(name) for name in biases)
             for name in getattr(cell, "parametrizations", ()):
                 if state_dict.pop(f"{prefix}{name}{suffix}", None) is not None:
@@ -158,5 +181,5 @@ class TorchNames(nn.Module):
         )
         for k, (suffix, cell) in enumerate(self.named_cells()):  # what the cells will look for is loaded already
             for name in cell._parameters:
-                if name + suffix in self._parameters:
+                if self._parameters.get(name + suffix) is not None:
                     state_dict[f"{prefix}cells.{k}.{name}"] = self._parameters[name + suffix]

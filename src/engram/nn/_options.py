@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import torch
 
 from engram.maps import MapLike
-from engram.nn._laws import Law
+from engram.nn.laws import Law
 
 
 class OtherOptions(TypedDict, total=False):

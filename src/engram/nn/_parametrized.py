@@ -5,7 +5,6 @@ somebody wrote and the other one is made when the file is read; and deep copies 
 ``remove_parametrizations`` on a copy takes the weight away from the original too.
 """
 
-from collections.abc import Iterable
 from typing import TypeVar, cast
 
 import torch
@@ -58,17 +57,19 @@ def assign(module: nn.Module, name: str, value: Tensor) -> None:
             getattr(module, name).copy_(value)
 
 
-def copy_weights(cell: nn.Module, other: nn.Module, names: Iterable[str]) -> None:
-    """Give another cell the numbers of these weights, and of the modules within, where they fit it."""
+def copy_weights(cell: nn.Module, other: nn.Module) -> None:
+    """Give another cell the numbers of the weights, buffers and modules of this one that fit it."""
     mine, theirs = (getattr(module, "parametrizations", {}) for module in (cell, other))
-    for name in names:
+    for name in {**cell._parameters, **cell._buffers, **dict(mine), **other._parameters}:
         value, place = getattr(cell, name, None), getattr(other, name, None)
-        if value is None or place is None or value.shape != place.shape:
+        if not isinstance(value, Tensor) or not isinstance(place, Tensor) or value.shape != place.shape:
             continue
         if name in mine and name in theirs and repr(mine[name]) == repr(theirs[name]):
             theirs[name].load_state_dict(mine[name].state_dict())
         else:
             assign(other, name, value.detach().to(place))
+        if isinstance(value, nn.Parameter) and isinstance(place, nn.Parameter):
+            place.requires_grad_(value.requires_grad)
     for name, part in _other_modules(cell).items():
         same = other._modules.get(name)
         if part is not None and same is not None and _shapes(part) == _shapes(same):

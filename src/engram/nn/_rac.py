@@ -11,10 +11,10 @@ from engram.errors import OptionError, check_flag
 from engram.kernels import multiplicative
 from engram.maps import MapLike
 from engram.nn._cell import Cell
-from engram.nn._laws import Law, Normal, Orthogonal
 from engram.nn._options import CommonOptions
 from engram.nn._recurrent import Recurrent
 from engram.nn._unit import unit_rms
+from engram.nn.laws import Law, Normal, Orthogonal
 from engram.state import Field, State
 
 

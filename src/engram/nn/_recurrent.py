@@ -10,22 +10,35 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.rnn import PackedSequence
 
-from engram.errors import OptionError, check_size, unknown
+from engram.errors import OptionError, check_flag, check_size, unknown
 from engram.kernels import without_autocast
-from engram.maps import Map, transformed
+from engram.maps import Free, Map, transformed
 from engram.nn._bare_cell import BareCell
 from engram.nn._inputs import Rows, check_dropout, check_dtype, check_finite, rows_of
-from engram.nn._laws import Law
 from engram.nn._names import TorchNames
 from engram.nn._options import full_signature
-from engram.nn._parametrized import bake, copy_weights, with_built_weights
+from engram.nn._parametrized import bake, copy_weights, plain_class, with_built_weights
 from engram.nn._segments import run_in_segments
+from engram.nn.laws import Law
 from engram.state import State, checked, each, stack, unstack
 
 AnyLayer = TypeVar("AnyLayer", bound="Recurrent")
 
 PLAIN = (bool, int, float, str, tuple, torch.dtype, type(None))
-"""Of what kinds the arguments are that a layer remembers, to be made again; all can be saved."""
+"""Of what kinds the arguments are that a saved layer remembers, to be made again."""
+FIRST = ("weight_ih", "weight_hh", "bias")
+
+
+class _Shown:
+    """A signature that a class shows, and its instances do not: those are called with an input."""
+
+    def __init__(self, signature: inspect.Signature) -> None:
+        self.signature = signature
+
+    def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
+        if instance is not None:
+            raise AttributeError("__signature__")
+        return self.signature
 
 
 def _makers(kind: type, base: type) -> list[Any]:
@@ -68,6 +81,7 @@ class Recurrent(TorchNames):
     """
 
     cell: ClassVar[type[BareCell]]
+    made_with: dict[str, Any]
     matrix: ClassVar[type[Map] | None] = None
     """The map of the recurrent matrix, if the layer stands for one."""
     source: ClassVar[str] = ""
@@ -76,21 +90,20 @@ class Recurrent(TorchNames):
     laws: ClassVar[dict[str, Law]] = {}
     """Of the initial weights, by name, where they are not the cell's own."""
     proj_size: ClassVar[int] = 0
-    __signature__: ClassVar[inspect.Signature]
+    __signature__: ClassVar[Any]
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Show every keyword in ``help()``, also those that are handed on."""
         super().__init_subclass__(**options)
         if hasattr(cls, "cell"):
             makers = [*_makers(cls, Recurrent), *_makers(cls.cell, BareCell)]
-            cls.__signature__ = full_signature(makers, cls.defaults, () if cls.matrix is None else ("map",))
+            cls.__signature__ = _Shown(full_signature(makers, cls.defaults, () if cls.matrix is None else ("map",)))
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Remember what the layer is made with: :meth:`replace` makes it again."""
         layer = super().__new__(cls)
-        known = cls.__signature__.parameters if hasattr(cls, "__signature__") else {}
-        values = {name: p.default for name, p in known.items()} | dict(zip(known, args, strict=False)) | options
-        layer.__dict__["made_with"] = {name: value for name, value in values.items() if isinstance(value, PLAIN)}
+        names = cls.__signature__.parameters if hasattr(cls, "__signature__") else {}
+        layer.__dict__["made_with"] = dict(zip(names, args, strict=False)) | options
         return layer
 
     def __init__(
@@ -115,13 +128,15 @@ class Recurrent(TorchNames):
         self.input_size = check_size("input_size", input_size)
         self.hidden_size = check_size("hidden_size", hidden_size)
         self.num_layers = check_size("num_layers", num_layers)
-        self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
+        self.bias, self.batch_first = check_flag("bias", bias), batch_first
+        self.bidirectional = bidirectional
         self.dropout = check_dropout(dropout)
         self.output_all_layers, self.return_sequence = output_all_layers, return_sequence
         self.checkpoint_every = None if checkpoint_every is None else check_size("checkpoint_every", checkpoint_every)
         self.check_finite = check_finite
         self._check_names(options)
-        options |= {"laws": {**self._laws(), **(options.get("laws") or {})}, "device": device, "dtype": dtype}
+        given_laws = dict(options.get("laws") or {})
+        options |= {"laws": {**self._laws(), **given_laws}, "device": device, "dtype": dtype}
         if "bias" in self._cell_signature().parameters:
             options["bias"] = bias
         elif not bias:
@@ -132,6 +147,7 @@ class Recurrent(TorchNames):
             for _ in range(self.directions):
                 self.cells.append(self.cell(features, hidden_size, **options))
             features = self.cells[-1].output_size * self.directions
+        self._check_laws(given_laws)
         self._tie()
 
     def _cell_signature(self) -> inspect.Signature:
@@ -139,11 +155,22 @@ class Recurrent(TorchNames):
 
     def _check_names(self, options: dict[str, Any]) -> None:
         """Refuse what neither layer nor cell takes."""
-        known, of_cell = self.__signature__.parameters, self._cell_signature().parameters
+        known, of_cell = type(self).__signature__.parameters, self._cell_signature().parameters
         for name in options:
             if name not in known and name not in of_cell:
                 named = [n for n, p in known.items() if p.kind is p.KEYWORD_ONLY]
                 raise unknown(f"option of {type(self).__name__}", name, named)
+
+    def _check_laws(self, laws: dict[str, Law]) -> None:
+        """Refuse laws of what is no parameter, or is sampled by its map."""
+        cell = self.cells[0]
+        for name in laws:
+            if name not in cell.declared:
+                raise unknown(f"parameter of {type(self).__name__} in laws", name, cell.declared)
+            if parametrize.is_parametrized(cell, name):
+                raise OptionError(
+                    f"laws has one for {name}, which is sampled by its map: {cell.parametrizations[name][0]!r}"
+                )
 
     def _laws(self) -> dict[str, Law]:
         """The laws of the initial weights; for subclasses with a choice of them."""
@@ -224,8 +251,17 @@ class Recurrent(TorchNames):
 
     @property
     def all_weights(self) -> list[list[Tensor]]:
-        """The weights of each cell, as in torch (with one bias in place of two)."""
-        return [[getattr(cell, name) for name in cell.laws if getattr(cell, name) is not None] for cell in self.cells]
+        """The weights of each cell in torch's order, with one bias in place of two."""
+        found = []
+        for suffix, cell in self.named_cells():
+            names = [n for n in FIRST if n in cell.declared] + [n for n in cell.declared if n not in FIRST]
+            found.append([getattr(self, name + suffix) for name in names] or list(cell.parameters()))
+        return found
+
+    @property
+    def nonlinearity(self) -> str:
+        """torch's name of the activation."""
+        return str(self.cells[0].activation)
 
     def flatten_parameters(self) -> None:
         """Nothing to do: weights are never copied into one block. Here because programs for torch.nn call it."""
@@ -241,7 +277,20 @@ class Recurrent(TorchNames):
             if parametrize.is_parametrized(module):
                 bake(module)
         plain._tie()
+        if self.matrix is None:
+            plain.made_with["map"] = "free"
         return plain.eval().requires_grad_(False)
+
+    def arguments(self) -> dict[str, Any]:
+        """What the layer would be made with to be what it is now."""
+        sizes = ("input_size", "hidden_size", "num_layers", "bidirectional", "batch_first", "dropout")
+        others = ("output_all_layers", "return_sequence", "checkpoint_every", "check_finite")
+        made, weight = dict(self.made_with), self.cells[0].like
+        if self.matrix is None and "map" not in made:  # a file does not hold every kind of map
+            for entry in getattr(self.cells[0], "parametrizations", {}).values():
+                made["map"] = entry[0]
+        now = {name: getattr(self, name) for name in (*sizes, *others)}
+        return made | now | {"device": weight.device, "dtype": weight.dtype}
 
     @torch.no_grad()
     def replace(self, kind: "type[AnyLayer] | None" = None, /, **changes: Any) -> "AnyLayer":
@@ -251,24 +300,29 @@ class Recurrent(TorchNames):
         refuses a matrix that does not keep its promise. What does not fit is initialised anew. With a class the copy is
         a layer of that class, made with the arguments of the base that both have: ``layer.replace(RNN)``.
         """
-        made = cast("type[AnyLayer]", kind or type(self))
-        weight = self.cells[0].like
-        now = ("batch_first", "dropout", "output_all_layers", "return_sequence", "checkpoint_every", "check_finite")
-        options = self.made_with | {name: getattr(self, name) for name in now}
-        options |= {"device": weight.device, "dtype": weight.dtype}
-        options.pop("map", None)
-        if self.matrix is None or kind:  # else the class itself says which map
-            for entry in getattr(self.cells[0], "parametrizations", {}).values():
-                options["map"] = entry[0]
-        common: Any = next(base for base in type(self).__mro__ if issubclass(made, base))
-        known = inspect.signature(common).parameters
-        options = {name: value for name, value in options.items() if name in known}
+        own = plain_class(self) if parametrize.is_parametrized(self) else type(self)
+        folded = self.matrix not in (None, Free) and not parametrize.is_parametrized(self.cells[0])
+        if folded and (kind is None or kind is own):
+            raise OptionError(
+                f"a folded {own.__name__} has no map any more: replace the layer before it is folded, or make it "
+                "an RNN with replace(engram.nn.RNN)"
+            )
+        options, made = self.arguments(), cast("type[AnyLayer]", kind or own)
+        if kind is not None and kind is not own:
+            common: Any = next(base for base in own.__mro__ if issubclass(kind, base))
+            known = full_signature(_makers(common, Recurrent)).parameters
+            options = {name: value for name, value in options.items() if name in known and name != "map"}
         other = made(**(options | changes))
         theirs = dict(other.named_cells())
-        for suffix, cell in self.named_cells():
+        for (suffix, _), cell in zip(self.named_cells(), self._run_cells(), strict=True):
             if suffix in theirs:
-                copy_weights(cell, theirs[suffix], cell.laws)
+                copy_weights(cell, theirs[suffix])
         return other.train(self.training)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of the arguments, those that a file can hold."""
+        plain = {name: value for name, value in self.made_with.items() if isinstance(value, PLAIN)}
+        return {**self.__dict__, "made_with": plain}
 
     def extra_repr(self) -> str:
         options = ("batch_first", "dropout", "bidirectional", "output_all_layers", "checkpoint_every", "check_finite")

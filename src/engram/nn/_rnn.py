@@ -9,10 +9,9 @@ from engram.errors import DTypeError, OptionError, check_choice
 from engram.kernels import ACTIVATIONS, activate, additive, additive_last, check_activation_dtype
 from engram.maps import MapLike
 from engram.nn._cell import Cell
-from engram.nn._laws import Uniform
 from engram.nn._options import OtherOptions
-from engram.nn._parametrized import assign
 from engram.nn._recurrent import Recurrent
+from engram.nn.laws import Uniform
 
 PLACES = ("depth", "recurrence")
 OUTPUTS = ("complex", "concat", "real")
@@ -101,7 +100,7 @@ class RNN(Recurrent):
 
     With ``activation_in="depth"`` the recurrence is linear and only what goes upwards is activated,
     :math:`h_t = W_{hh} h_{t-1} + W_{ih} x_t + b,\; y_t = \phi(h_t)`: the state handed on in time is the
-    pre-activation (spec/depth.md, Eq. 2).
+    pre-activation (Eq. 2 of On the Role of Depth in the Expressivity of RNNs).
 
     The whole layer is::
 
@@ -170,7 +169,7 @@ class RNN(Recurrent):
             batch_first,
             dropout,
             bidirectional,
-            activation=nonlinearity or activation,
+            activation=one_activation(activation, nonlinearity),
             activation_in=activation_in,
             map=map,
             initial_state=initial_state,
@@ -178,10 +177,11 @@ class RNN(Recurrent):
             **options,
         )
 
-    @property
-    def nonlinearity(self) -> str:
-        """torch's name of the activation."""
-        return str(self.cells[0].activation)
+    def arguments(self) -> dict[str, Any]:
+        cell = self.cells[0]
+        now = {"activation": cell.activation, "activation_in": cell.activation_in, "output": cell.output_as}
+        now |= {"bias": cell.bias is not None, "initial_state": cell.start_from, "nonlinearity": None}
+        return super().arguments() | now
 
     @classmethod
     def from_torch(cls, rnn: nn.RNN) -> Self:
@@ -189,15 +189,9 @@ class RNN(Recurrent):
         if type(rnn) is not nn.RNN:
             raise DTypeError(f"RNN.from_torch takes a torch.nn.RNN, got {type(rnn).__name__}")
         weight: Any = rnn.weight_ih_l0
-        layer = cls(**_torch_arguments(rnn), activation=rnn.nonlinearity, device=weight.device, dtype=weight.dtype)
-        if isinstance(layer.cells[0].weight_hh, nn.Parameter):
-            layer.load_state_dict(rnn.state_dict())
-            return layer.train(rnn.training)
-        plain = RNN.from_torch(rnn)
-        for (_, cell), (_, theirs) in zip(layer.named_cells(), plain.named_cells(), strict=True):
-            for name in ("weight_ih", "weight_hh", *(["bias"] if rnn.bias else [])):
-                assign(cell, name, getattr(theirs, name).detach())
-        return layer.train(rnn.training)
+        layer = RNN(**_torch_arguments(rnn), activation=rnn.nonlinearity, device=weight.device, dtype=weight.dtype)
+        layer.load_state_dict(rnn.state_dict())
+        return layer.train(rnn.training).replace(cls)
 
     @torch.no_grad()
     def to_torch(self) -> nn.RNN:
@@ -218,6 +212,15 @@ class RNN(Recurrent):
                 weights |= {f"bias_ih{suffix}": bias, f"bias_hh{suffix}": torch.zeros_like(bias)}
         rnn.load_state_dict(weights)
         return rnn.train(self.training)
+
+
+def one_activation(activation: str, nonlinearity: str | None, default: str = "tanh") -> str:
+    """The activation, by our name or by torch's."""
+    if nonlinearity is None or nonlinearity == activation:
+        return activation
+    if activation != default:
+        raise OptionError(f"activation and nonlinearity are one thing, got {activation!r} and {nonlinearity!r}")
+    return nonlinearity
 
 
 def _torch_arguments(rnn: Any) -> dict[str, Any]:

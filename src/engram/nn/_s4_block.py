@@ -11,13 +11,13 @@ from engram.errors import DTypeError, OptionError, check_choice
 from engram.kernels import chosen, convolve, scan
 from engram.nn._bare_cell import BareCell
 from engram.nn._inputs import Rows, check_dropout
-from engram.nn._laws import Law
 from engram.nn._options import BlockOptions
 from engram.nn._recurrent import Recurrent
 from engram.nn._rows import TimeLine
 from engram.nn._s4 import LowRankSpace
 from engram.nn._s4d import DiagonalSpace
 from engram.nn._state_space import System, complex_of, wide
+from engram.nn.laws import Law
 from engram.state import Field, State
 
 MODES = ("convolution", "recurrence")

@@ -7,11 +7,11 @@ from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList
 
 from engram.maps import Map
-from engram.nn import _laws
+from engram.nn import laws
 from engram.nn._as_lstm import AsLSTM
 from engram.nn._bare_cell import BareCell, empty_cell
 from engram.nn._gated import OpenReset
-from engram.nn._rac import RACState
+from engram.nn._rac import RACState, ScaledRACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._s4_block import S4State
 from engram.nn._state_space import StateSpace
@@ -44,8 +44,8 @@ def safe_globals() -> list[Any]:
     what it can do with ``torch.nn.Linear``: ask for more memory than there is. Classes of your own are yours to add.
     """
     kinds = [kind for base in (BareCell, Map, Recurrent, StateSpace, TensorNet) for kind in _family(base)]
-    laws = [kind for kind in vars(_laws).values() if isinstance(kind, type) and kind.__module__ == _laws.__name__]
-    known = {*kinds, *laws, OpenReset, AsLSTM, RACState, S4State, *TORCH}
+    own = [kind for kind in vars(laws).values() if isinstance(kind, type) and kind.__module__ == laws.__name__]
+    known = {*kinds, *own, OpenReset, AsLSTM, RACState, ScaledRACState, S4State, *TORCH}
     return [*sorted(known, key=lambda kind: (kind.__module__, kind.__qualname__)), empty_cell]
 
 

@@ -10,9 +10,9 @@ from engram.errors import OptionError, check_choice, check_size
 from engram.kernels import PLAIN, activate, bilinear, check_activation_dtype, factored
 from engram.maps import MapLike, make_map
 from engram.nn._bare_cell import BareCell
-from engram.nn._laws import Law, Normal, Uniform
 from engram.nn._options import CommonOptions, MatrixOptions, ProductOptions
 from engram.nn._recurrent import Recurrent
+from engram.nn.laws import Law, Normal, Uniform
 
 
 class BilinearCell(BareCell):

@@ -21,9 +21,9 @@ from engram.maps import (
     SpectralReflections,
     Stiefel,
 )
-from engram.nn._laws import Constant, Glorot, Identity, Law, Normal, Orthogonal, Uniform
 from engram.nn._options import PresetOptions
-from engram.nn._rnn import RNN
+from engram.nn._rnn import RNN, one_activation
+from engram.nn.laws import Constant, Glorot, Identity, Law, Normal, Orthogonal, Uniform
 
 MODRELU: dict[str, Any] = {"activation": "modrelu", "bias": False}
 """As in the sources: modReLU has a bias of its own."""
@@ -45,6 +45,8 @@ class Preset(RNN):
         **options: Unpack[PresetOptions],
     ) -> None:
         given: dict[str, Any] = {"map": _map or self.matrix, **self.defaults, **options}
+        usual = self.defaults.get("activation", "tanh")
+        given["activation"] = one_activation(given.get("activation", usual), given.pop("nonlinearity", None), usual)
         if "map" in options:
             raise OptionError(
                 f"{type(self).__name__} is an RNN under one map and takes no other, got map={given['map']!r}. "
@@ -299,7 +301,8 @@ class EURNN(Preset):
         complex: bool = True,
         **options: Unpack[PresetOptions],
     ) -> None:
-        options.setdefault("output", "concat" if complex else "real")
+        if options.get("output") is None:
+            options["output"] = "concat" if complex else "real"
         if complex:
             options["dtype"] = complex_dtype(options.get("dtype"))
         map = partial(Givens, layers=layers, complex=complex)
