@@ -107,7 +107,7 @@ def test_which_encoder() -> None:
     assert plain.output_size == 192
     images = torch.rand(2, 4, 3, 8, 8)
     assert plain(images).equal(images.reshape(2, 4, 192))
-    with pytest.raises(OptionError, match="embedding is for tasks of symbols or images; copy has 10 numbers a step"):
+    with pytest.raises(OptionError, match="embedding is for tasks of symbols or images; copy has 10 numbers per step"):
         make_encoder(Copy(5), 3)
 
 

@@ -117,7 +117,7 @@ def test_the_same_seed_gives_the_same_weights() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(OptionError, match="embedding is for tasks of symbols or images; copy has 10 numbers a step"):
+    with pytest.raises(OptionError, match="embedding is for tasks of symbols or images; copy has 10 numbers per step"):
         make_network(Settings.of(Copy(5), "lstm", embedding=3))
     for model in ("lstm", "exprnn"):
         with pytest.raises(OptionError, match="no_such"):

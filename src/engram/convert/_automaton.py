@@ -109,7 +109,7 @@ class WeightedAutomaton:
     def to_network(self) -> tuple[BilinearRNN, nn.Linear]:
         """A layer in float64 that reads one-hot symbols, and its read-out: ``word_values`` gives f.
 
-        A_iak = transitions[a, i, k], h_0 = initial, read-out final^T (spec/depth.md 1: index convention).
+        A_iak = transitions[a, i, k], h_0 = initial, read-out final^T.
         """
         plain = self.rounded()
         initial, transitions, final = map(torch.from_numpy, (plain.initial, plain.transitions, plain.final))

@@ -16,7 +16,7 @@ CLOSE = 1e-8
 
 
 def circuit_to_train(circuit: RAC, readout: Tensor, steps: int) -> TensorTrainNet:
-    """The tensor train of readout h_T after ``steps`` inputs, ``readout`` ``(Y, R)`` (spec/arithmetic-circuits.md 1.4).
+    """The tensor train of readout h_T after ``steps`` inputs, ``readout`` ``(Y, R)``.
 
     G_1 = W_I^T diag(a), G[k', d, k] = W_I[k, d] W_H[k, k'], G_d = G readout^T. The inputs are the features.
     """

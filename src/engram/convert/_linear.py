@@ -1,4 +1,4 @@
-"""Depth of linear networks, taken away and added (spec/depth.md 4.1, 4.5)."""
+"""Depth of linear networks, taken away and added."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Contractive ReLU networks as orthogonal ones (Emami et al. 2019, Theorem 3.1; spec/unitary-equivalence.md 2)."""
+"""Contractive ReLU networks as orthogonal ones (Emami et al. 2019, Theorem 3.1)."""
 
 import copy
 import math

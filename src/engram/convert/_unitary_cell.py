@@ -1,4 +1,4 @@
-"""The weights of an orthogonal network made of a contractive one, cell by cell (spec/unitary-equivalence.md 2)."""
+"""The weights of an orthogonal network made of a contractive one, cell by cell (Emami et al. 2019)."""
 
 import math
 from typing import Any

@@ -123,6 +123,6 @@ def encoder_for(task: Task, embedding: int | None) -> tuple[Callable[[], Encoder
         return partial(PixelCNN, task.input_shape, size), size
     if size:
         raise OptionError(
-            f"embedding is for tasks of symbols or images; {task.name} has {task.input_size} numbers a step"
+            f"embedding is for tasks of symbols or images; {task.name} has {task.input_size} numbers per step"
         )
     return partial(Identity, task.input_shape), task.input_size

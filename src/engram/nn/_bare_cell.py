@@ -24,11 +24,11 @@ class BareCell(nn.Module, ABC):
     A cell of your own declares what it needs, and writes :meth:`drive` and :meth:`step`::
 
         class DecayCell(engram.nn.BareCell):
-            equation = "h_t = a h_{t-1} + x_t, a = sigmoid(decay), one number a unit"
+            equation = "h_t = a h_{t-1} + x_t, a = sigmoid(decay), one number per unit"
 
             def __init__(self, input_size, hidden_size, **options):
                 super().__init__(input_size, hidden_size, **options)
-                self.declare("decay", hidden_size, law=Constant(2.0))
+                self.declare("decay", hidden_size, law=engram.nn.laws.Constant(2.0))
 
             def drive(self, input):
                 return input
@@ -40,7 +40,7 @@ class BareCell(nn.Module, ABC):
         input_size: D.
         hidden_size: H.
         initial_state: ``zero``, or ``trained``: a parameter. Other names are in ``starts``.
-        laws: of initial weights, by the name of the parameter; they override the cell's own.
+        laws: of initial weights, by the name of the parameter (:mod:`engram.nn.laws`); they override the cell's own.
 
     Class attributes:
         equation: the recurrence, for people.
@@ -49,7 +49,7 @@ class BareCell(nn.Module, ABC):
 
     equation: ClassVar[str] = ""
     count: ClassVar[str] = ""
-    """The recurrent parameters of N units with D inputs, for people; those of the map unless given."""
+    """The recurrent parameters of N units with D inputs, for people; default: those of the map."""
     step_cost: ClassVar[str] = "O(N^2)"
     starts: ClassVar[dict[str, float]] = {"zero": 0.0, "trained": 0.0}
 
@@ -174,7 +174,7 @@ class BareCell(nn.Module, ABC):
     def run(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, State]:
         """All steps: outputs ``(T, B, H)`` (or packed rows, with ``sizes``) and the last state.
 
-        The plain loop; a cell with a fast kernel overrides this. A matrix under a map is built once, not once a step.
+        The plain loop; a cell with a fast kernel overrides this. A matrix under a map is built once, not at every step.
         """
         cell = with_built_weights(self)
         return scan(cell.step, cell.drive(input), state, sizes, reverse, cell.output, cell.fields())

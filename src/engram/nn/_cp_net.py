@@ -14,7 +14,7 @@ class CPNet(TensorNet):
     .. math:: h_y = \sum_{\alpha=1}^R \prod_{k=1}^d \langle v_{k,\alpha,y}, f(x_k) \rangle
 
     To imitate almost any tensor-train network of rank r it needs a width of at least min(m, r)^(d/2)
-    (``engram certify tt``). Parameters: ``vectors`` ``(d, m, Y, R)``. Source: spec/tensor-train.md 2.4.
+    (``engram certify tt``). Parameters: ``vectors`` ``(d, m, Y, R)``. Source: Khrulkov et al. 2018.
     """
 
     source = "Khrulkov et al. 2018 (CP)"

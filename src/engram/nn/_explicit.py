@@ -1,4 +1,4 @@
-"""Networks that solve a task by weights written down rather than trained (Henaff 2016, spec/spectral.md 4.16)."""
+"""Networks that solve a task by weights written down rather than trained (Henaff et al. 2016)."""
 
 import torch
 import torch.nn.functional as F

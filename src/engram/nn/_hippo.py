@@ -1,4 +1,4 @@
-"""HiPPO-LegS and the other starts of state space models, in float64 (spec/depth.md, section 2)."""
+"""HiPPO-LegS and the other starts of state space models, in float64 (Gu et al. 2022)."""
 
 import math
 

@@ -15,7 +15,7 @@ from engram.nn.laws import Constant
 
 
 class MIRNNCell(Cell):
-    """One layer of :class:`MIRNN`: beside W and b of every cell, alpha, beta_input and beta_state, each ``(H)``.
+    """One layer of :class:`MIRNN`: beside W_ih, W_hh and b, alpha, beta_input and beta_state, each ``(H)``.
 
     alpha = 1, beta_input = beta_state = 1/2 and b = 0 at the start (Wu et al. 2016).
     """

@@ -115,7 +115,7 @@ class RAC(Recurrent):
 
     .. math:: h^{t,l} = (W_H^l h^{t-1,l}) \odot (W_I^l h^{t,l-1}), \qquad W_H^l h^{0,l} = a^l
 
-    A layer at time t sees the new state of the layer below. There is no bias and no activation: the output is a
+    A layer at time t sees the new state of the layer below. There is no activation: the output is a
     polynomial of the inputs, of degree ((T over L)) at depth L, and :mod:`engram.certify` proves how much of the start
     of a sequence it can tell apart. A shallow one is an equal-core tensor train with the core
     :math:`G^{k'dk} = W_{I,kd} W_{H,kk'}` (:meth:`core`).

@@ -65,6 +65,8 @@ class Recurrent(TorchNames):
             the memory of k + T/k (with ``return_sequence=False``; a returned sequence needs its own memory). Inside
             torch.func transforms, which cannot recompute, it has no effect.
         check_finite: refuse NaN and infinity in the input (costs a pass over it).
+        laws: of initial weights by the name of a parameter, in place of the layer's own: see :mod:`engram.nn.laws`.
+        device, dtype: of the weights.
         options: what the cell takes.
 
     Inputs: input, hx

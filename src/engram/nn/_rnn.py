@@ -119,7 +119,7 @@ class RNN(Recurrent):
         map: the promise of the recurrent matrix: a name (``engram list maps``), an :class:`engram.maps.Map`, or a
             function from a size to one.
         initial_state: ``zero``, or ``trained``: a parameter.
-        output: what a complex layer shows of its state: ``complex`` (unless said otherwise), ``real`` (the real part),
+        output: what a complex layer shows of its state: ``complex`` (the default), ``real`` (the real part),
             or ``concat``, real and imaginary part side by side, 2H features. A real layer's output is real.
         bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.RNN. ``dtype`` may be complex.
         output_all_layers, return_sequence, checkpoint_every, check_finite: see :class:`Recurrent`.
@@ -127,8 +127,8 @@ class RNN(Recurrent):
     Inputs, outputs: as :class:`Recurrent`, which is as torch.nn.RNN.
 
     Attributes:
-        cells: one :class:`RNNCell` a layer and direction; ``layer.weight_hh_l0`` also works, as in torch. There is
-            one bias a layer, where torch.nn.RNN has two that do the same.
+        cells: one :class:`RNNCell` per layer and direction; ``layer.weight_hh_l0`` also works, as in torch. There is
+            one bias per layer, where torch.nn.RNN has two that do the same.
 
     Cost: O(T B H (H + D)) time; memory O(T B H), the states.
 

@@ -161,7 +161,7 @@ class LowRankSpace(StateSpace):
     """The weights of S4: those of S4D and weight_p ``(S, N/2, 2)``; lambda, P and B start as HiPPO-LegS.
 
     The imaginary part of B is clipped to [-2, 2]. C itself is trained, not C (1 - A^length), which would belong to
-    sequences of one length (spec/depth.md, section 2).
+    sequences of one length.
     """
 
     def __init__(self, features: int, state_size: int, *, init: str, discretization: str, **options: Any) -> None:

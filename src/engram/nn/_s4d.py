@@ -72,7 +72,7 @@ class DiagonalSystem(System):
 
 
 class DiagonalSpace(StateSpace):
-    """The weights of S4D: b starts at one, lambda by ``init`` (spec/depth.md, section 2)."""
+    """The weights of S4D: b starts at one, lambda by ``init`` (Gu et al. 2022)."""
 
     def __init__(self, features: int, state_size: int, *, init: str, discretization: str, **options: Any) -> None:
         super().__init__(features, state_size, **options)

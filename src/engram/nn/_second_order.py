@@ -276,7 +276,7 @@ class CPRNN(Recurrent):
     Source: Lizaire et al. 2024, Def. 4 and Eq. 5. Cost: O(T B (H^2 + (2H + D) R)).
 
     Args:
-        rank: R; H unless given.
+        rank: R; default: H.
         activation, residual, initial_state, others: as :class:`SecondOrderRNN`.
     """
 
@@ -299,7 +299,7 @@ class CPRNN(Recurrent):
 
 
 class CPBIRNN(BilinearRNN):
-    """A :class:`BilinearRNN` whose tensor is a sum of R products; ``rank`` is H unless given."""
+    """A :class:`BilinearRNN` whose tensor is a sum of R products; ``rank`` is H by default."""
 
     cell = CPBilinearCell
     source = "On the role of depth in RNNs (CPBIRNN)"

@@ -30,7 +30,7 @@ MODRELU: dict[str, Any] = {"activation": "modrelu", "bias": False}
 
 
 class Preset(RNN):
-    """An RNN under one map, with defaults of its own; input weights are Glorot normal unless said otherwise."""
+    """An RNN under one map, with defaults of its own; input weights are Glorot normal by default."""
 
     defaults: ClassVar[dict[str, Any]] = MODRELU
     laws: ClassVar[dict[str, Law]] = {"weight_ih": Glorot()}
@@ -120,7 +120,7 @@ class ExpRNN(Preset):
 
 
 class ScoRNN(Preset):
-    """W_hh = Cay(A) D, D of signs with ``rho`` entries -1, N // 2 unless given (scoRNN).
+    """W_hh = Cay(A) D, D of signs with ``rho`` entries -1, default N // 2 (scoRNN).
 
     Source: Helfrich et al. 2018.
     """

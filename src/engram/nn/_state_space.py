@@ -2,7 +2,7 @@
 
     s_k = A s_{k-1} + B u_k,   y_k = 2 Re(C s_k)  (+ D u_k),   K_k = 2 Re(C A^k B)
 
-(spec/depth.md, section 2.) A, B, C are those of discrete time; of each conjugate pair of states one is kept.
+(Gu et al. 2022.) A, B, C are those of discrete time; of each conjugate pair of states one is kept.
 """
 
 import math

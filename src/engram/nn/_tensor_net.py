@@ -29,7 +29,7 @@ class TensorNet(nn.Module, ABC):
         batch_first: input is ``(B, d, n)`` in place of ``(d, B, n)``.
 
     Input ``(d, B, n)``; output ``(B, Y)``. A starts as torch.nn.Linear's and b = 1, so that f is about 1: the slices of
-    a core add up. Source: Khrulkov et al. 2018, Alkin 2024; spec/tensor-train.md 2.
+    a core add up. Source: Khrulkov et al. 2018, Alkin 2024.
     """
 
     source: ClassVar[str] = ""

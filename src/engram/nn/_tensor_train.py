@@ -85,7 +85,7 @@ class TensorTrainNet(TensorNet):
         """The network y = readout h_T of a shallow arithmetic circuit, ``readout`` ``(Y, R)``, after ``steps`` inputs.
 
         G_1 = W_I^T diag(a), G = the circuit's core, G_d^{a i y} = sum_k G^{a i k} readout_yk; the inputs themselves are
-        the features (spec/arithmetic-circuits.md 1.4).
+        the features.
         """
         core, cell = circuit.core(), circuit.cells[0]
         if cell.bias is not None:

@@ -30,7 +30,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Uniform:
-    """U(-bound, bound), real and imaginary parts alike; 1/sqrt(H), the law of torch.nn.RNN, unless a bound is given."""
+    """U(-bound, bound), real and imaginary parts alike; default: 1/sqrt(H), the law of torch.nn.RNN."""
 
     bound: float | None = None
 
