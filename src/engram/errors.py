@@ -70,7 +70,7 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> OptionError:
 
 def check_choice(kind: str, name: str, known: Iterable[str]) -> str:
     """Return ``name`` if it is among ``known``, else raise :func:`unknown`."""
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise unknown(kind, name, known)
     return name
 

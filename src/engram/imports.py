@@ -56,6 +56,15 @@ def name_of(kind: type) -> str:
     return f"{Path(str(file)).resolve() if by_path else kind.__module__}:{kind.__qualname__}"
 
 
+def code_hash(kind: type) -> str:
+    """A short hash of the file of a class, which tells whether its code was changed; empty if it has no file."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    try:
+        return sha256(Path(file).read_bytes()).hexdigest()[:12] if file else ""
+    except OSError:
+        return ""
+
+
 def check_allowed(name: str, allow: Iterable[str] = ()) -> None:
     """Refuse a name out of a file, unless the person allowed its package, its module or its file.
 

@@ -24,8 +24,9 @@ def flags_of(kind: type[nn.Module], taken: Iterable[str]) -> type:
         flag = f"model-{name}" if name in taken else name
         said = tyro.conf.arg(name=flag.replace("_", "-"), help=texts.get(name, f"See the class {kind.__name__}."))
         if (simple := in_words(option)) is not None:
-            entries.append((name, Annotated[simple, said], field(default=option.default)))
-    return make_dataclass("Options", entries, frozen=True)
+            needed = option.default is inspect.Parameter.empty
+            entries.append((name, Annotated[simple, said], field() if needed else field(default=option.default)))
+    return make_dataclass("Options", entries, frozen=True, kw_only=True)
 
 
 def given(flags: Any, kind: type[nn.Module]) -> dict[str, Any]:
@@ -36,7 +37,9 @@ def given(flags: Any, kind: type[nn.Module]) -> dict[str, Any]:
 
 
 def in_words(option: Option) -> Any:
-    """The part of an option's type that words can say, or None."""
+    """The part of an option's type that words can say, or None. Without a type, a text (a number, if it is one)."""
+    if option.type is Any:
+        return int | float | str | None if option.default is None else int | float | str
     return _simple(option.type, option.default)
 
 
@@ -47,6 +50,8 @@ def check_options(name: str, options: dict[str, Any]) -> None:
         if option not in known:
             raise unknown(f"option of {name}", option, known)
         simple = in_words(known[option])
+        if simple is None:  # of a type that no word can say: the class itself checks it
+            continue
         if not _fits(value, simple):
             kind = getattr(simple, "__name__", str(simple))
             raise OptionError(f"{option} of {name} must be of type {kind}, got {value!r:.60}")

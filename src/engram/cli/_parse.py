@@ -24,8 +24,8 @@ from engram.cli._subcommands import subcommands
 from engram.cli._train import Resume, Train, defaults, train_command
 from engram.errors import EngramError, FileError, OptionError, unknown
 from engram.files import read_bounded
-from engram.imports import check_allowed, is_outside
-from engram.tasks import TASKS, Task, make_task
+from engram.imports import check_allowed, full_name, is_outside
+from engram.tasks import TASKS, Task, make_task, task_class
 from engram.train import groups_of
 
 COMMANDS: dict[str, type] = {
@@ -121,34 +121,49 @@ def _gathered(words: list[str]) -> list[str]:
     return [*rest, "--option", *options] if options else words
 
 
+FOLLOWING = {
+    "--optimizer": ("optimiser", ("alpha", "betas", "momentum", "eps")),
+    "--lr": ("optimiser", ("lr_orthogonal",)),
+    "--steps": ("optimiser", ("cosine_steps",)),
+    "--plateau": ("optimiser", ("schedule",)),
+    "--step-size": ("optimiser", ("schedule",)),
+}
+"""Settings whose default follows from another: given that one, those of a file do not count."""
+
+
 def _train(words: list[str]) -> Any:
     """The command ``engram train`` with the flags of its model; the defaults are those of the file after --config."""
     if "--option" in words:
         raise OptionError("options of a model are flags: --activation relu; in a file they are under [model.options]")
     words = _task_first(words)
     path = _value_of("--config", words)
-    allow = [words[place + 1] for place, word in enumerate(words[:-1]) if word == "--allow"]
+    typed = [word for word in (*words[:1], _value_of("--model", words)) if word and is_outside(word)]
+    allow = [*typed, *(words[place + 1] for place, word in enumerate(words[:-1]) if word == "--allow")]
     values = _read_settings(Path(path), allow) if path is not None else {}
     task, words = _task_of(words, values, path, allow)
     named = _value_of("--model", words)
     in_file = values.get("model", {}).get("name", "exprnn")
-    command = train_command(named or in_file, type(task) if task else None)
-    if path is None or task is None:
+    command = train_command(named or in_file, task if isinstance(task, type) or task is None else type(task))
+    if not isinstance(task, Task):
         return _cli(command, words, (tyro.conf.FlagCreatePairsOff,))
     said = {word.replace("_", "-") for word in words}
     if {"--steps", "--epochs"} & said:  # one or the other
         values["budget"] = {k: v for k, v in values.get("budget", {}).items() if k not in ("steps", "epochs")}
     if "--group" in said:  # all of them, not some of each: the first that matches counts
         values["optimiser"] = {k: v for k, v in values.get("optimiser", {}).items() if k != "groups"}
-    if named and named != in_file:  # the options are another model's
+    for flag, (group, names) in FOLLOWING.items():  # what a resolved file says of what a flag now changes
+        if flag in said:
+            values[group] = {k: v for k, v in values.get(group, {}).items() if k not in names}
+    if named and not _same(named, in_file):  # the options are another model's
         values["model"] = {k: v for k, v in values.get("model", {}).items() if k != "options"}
     return _cli(command, words, (), default=defaults(command, task, values, allow))
 
 
 def _task_of(
     words: list[str], values: dict[str, Any], path: str | None, allow: list[str]
-) -> tuple[Task | None, list[str]]:
-    """The task that words or file name, with its options in the file; and the words with its name in front."""
+) -> tuple[Task | type[Task] | None, list[str]]:
+    """The task that words or file name, with its options in the file (without a file, its class); and the words with
+    its name in front."""
     task = values.pop("task", {})
     task = {"name": task} if isinstance(task, str) else task
     if not isinstance(task, dict):
@@ -162,17 +177,27 @@ def _task_of(
     name = words[0]
     if name.startswith("-"):
         return None, words
-    same = task.get("name", name) == name
+    same = _same(task.get("name", name), name)
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in task.items() if k != "name" and same}
+    if path is None:
+        kind = task_class(name)
+        return kind, [kind.name, *words[1:]]
     made = make_task(name, **options)
     return made, [made.name, *words[1:]]
 
 
+def _same(name: Any, other: Any) -> bool:
+    """Whether two names mean one thing: a file may be named by a path from here or from the root."""
+    return name == other or (
+        all(isinstance(n, str) and is_outside(n) for n in (name, other)) and (full_name(name) == full_name(other))
+    )
+
+
 def _task_first(words: list[str]) -> list[str]:
     """The task may stand anywhere among the words of ``engram train``: its name is the word that no option takes."""
-    taking = ("--name", "--model", "--allow", "--device", "--out", "--config")  # what may look like a task after these
-    named = (word in TASKS or is_outside(word) for word in words)
-    places = [place for place, is_name in enumerate(named) if is_name and words[place - 1] not in taking]
+    places = [place for place, word in enumerate(words) if word in TASKS and words[place - 1 : place] != ["--name"]]
+    taking = ("--model", "--allow", "--out", "--config", "--name")
+    places += [k for k, word in enumerate(words) if re.search(r"\.py:[\w.]+$", word) and words[k - 1] not in taking]
     if places:
         return [words[places[0]], *words[: places[0]], *words[places[0] + 1 :]]
     alone = {"--dry-run", "--json", "--tensorboard", "--no-readout-bias"}
@@ -190,7 +215,7 @@ def _value_of(flag: str, words: list[str]) -> str | None:
 
 
 def _read_settings(path: Path, allow: list[str]) -> dict[str, Any]:
-    """The groups of a TOML file; hyphens and underscores are alike, and within a list the text None is None."""
+    """The groups of a TOML file; hyphens and underscores are alike, and of lists and options the text None is None."""
     try:
         values = tomllib.loads(read_bounded(path, 2**20).decode())
     except OSError as error:
@@ -200,6 +225,8 @@ def _read_settings(path: Path, allow: list[str]) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, endless digits or nesting
         raise OptionError(f"--config {path} is not TOML: {error}") from None
     values = _plain(values)
+    if isinstance(model := values.get("model"), dict) and isinstance(options := model.get("options"), dict):
+        model["options"] = {name: None if value == "None" else value for name, value in options.items()}
     try:
         groups_of(values, allow)
     except EngramError as error:

@@ -15,6 +15,7 @@ from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.cli._model_options import check_options, flags_of, given
 from engram.cli._train_flags import MachineFlags, ModelFlags, OptimiserFlags
+from engram.errors import OptionError
 from engram.models import Model, model_class
 from engram.probe import watch
 from engram.tasks import TASKS, Task
@@ -24,6 +25,7 @@ from engram.train import (
     Optimiser,
     RunDirectory,
     Settings,
+    allowing,
     groups_of,
     plan,
     resume,
@@ -95,8 +97,11 @@ class Train:
         """The settings that the flags and the file say."""
         groups = {name: kind(**_values(getattr(self, name), kind)) for name, kind in self.groups.items()}
         settings = Settings(self.task, seed=self.seed, **groups)
-        options = getattr(self, self.options_field)
-        return settings.replace(options=given(options, model_class(self.model.name)))
+        flags = getattr(self, self.options_field)
+        beyond = {
+            name: v for name, v in self.model.options.items() if name not in {each.name for each in fields(flags)}
+        }
+        return settings.replace(options=beyond | given(flags, model_class(self.model.name)))  # a file can say more
 
     def run(self) -> None:
         settings = self.settings()
@@ -110,6 +115,11 @@ class Train:
 def train_command(model: str, task: type[Task] | None) -> type[Train]:
     """``engram train`` with the options of this model as flags."""
     taken = {each.name for kind in (Train, *Train.groups.values(), *([task] if task else [])) for each in fields(kind)}
+    settings = {each.name for kind in (Train, *Train.groups.values()) for each in fields(kind)}
+    for name in [each.name for each in fields(task) if each.name in settings] if task else ():
+        raise OptionError(
+            f"the task has the option {name}, and so has every run: give the field of the task another name"
+        )
     kind = flags_of(model_class(model), taken)
     name = model_class(model).__name__  # help has it as the title of these flags
     name += "_" if name in taken else ""
@@ -132,7 +142,8 @@ def defaults(command: type[Train], task: Task, values: dict[str, Any], allow: Se
     (kind,) = (each.type for each in fields(command) if each.name == command.options_field)
     if options:
         check_options(made["model"].name, options)
-    made[command.options_field] = kind(**options)
+    known = {each.name for each in fields(kind)}
+    made[command.options_field] = kind(**{name: value for name, value in options.items() if name in known})
     return command(task=task, seed=groups.get("seed", 0), **made)
 
 
@@ -168,9 +179,11 @@ def _show_run(run: RunDirectory, as_json: bool) -> None:
     task, console = run.settings.task, plain()
     for split, scores in run.facts["results"].items():
         shown = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
-        share = scores["loss"] / task.memoryless_baseline
-        console.print(f"{split}: {shown} ({share:.1%} of the memoryless baseline)")
-    console.print(f"run: {run.folder} (engram evaluate {quote(str(run.folder))} --plot draws its curves)")
+        baseline = task.memoryless_baseline
+        share = f" ({scores['loss'] / baseline:.1%} of the memoryless baseline)" if baseline else ""
+        console.print(f"{split}: {shown}{share}")
+    evaluate = f"engram evaluate {quote(str(run.folder))}{allowing(run.allow)}"
+    console.print(f"run: {run.folder} ({evaluate} --plot draws its curves)")
 
 
 def _show_plan(facts: dict[str, Any], as_json: bool) -> None:
@@ -179,7 +192,8 @@ def _show_plan(facts: dict[str, Any], as_json: bool) -> None:
         print(json.dumps(facts))
         return
     print(
-        f"# engram train --config FILE trains with these settings; nothing was written.\n"
+        f"# engram train --config FILE trains with these settings (code of your own: --allow its file); "
+        f"nothing was written.\n"
         f"# {facts['parameters']:,} parameters; {facts['steps']:,} steps of {facts['sequence_length']} time steps\n"
         f"# about {facts['seconds']:,.0f} s of training ({1000 * facts['seconds_a_step']:.1f} ms per step) "
         f"and {facts['peak_memory_mb'] or 0:,.0f} MB\n"

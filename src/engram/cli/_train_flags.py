@@ -25,7 +25,7 @@ class ModelFlags(Model):
     """Which network, and its sizes."""
 
     name: Annotated[str, tyro.conf.arg(name="model")] = "exprnn"
-    """A name of `engram list models`; `engram train TASK --model NAME --help` shows its options."""
+    """A name of `engram list models`, or file.py:Class, package.module:Class. With --help: its options too."""
     options: tyro.conf.Suppress[tyro.conf.Fixed[dict[str, Any]]] = field(default_factory=dict)
 
 

@@ -27,7 +27,7 @@ from engram.models._model import Model
 from engram.models._options import is_size, parameters_of
 from engram.models._registry import model_class
 from engram.nn import Recurrent, TensorNet
-from engram.state import State
+from engram.state import State, parts
 from engram.tasks import Task
 
 
@@ -85,7 +85,8 @@ def measure(core: nn.Module, input_size: int, steps: int) -> Sizes:
     core.train(training and recurrent)  # others may have a batch normalisation, which would take note of the zeros
     try:
         with torch.no_grad():
-            output, _ = call(core, torch.zeros(steps, batch, input_size))
+            output, state = call(core, torch.zeros(steps, batch, input_size))
+            check_state(core, state)
     except EngramError:
         raise
     except Exception as error:  # somebody else's code may raise anything
@@ -117,6 +118,15 @@ def call(core: nn.Module, inputs: Tensor, state: State = None) -> tuple[Tensor, 
             f"{type(core).__name__} must return a tensor of numbers, or a tuple of one and a state; got {what}"
         )
     return torch.view_as_real(output.resolve_conj()).flatten(-2) if output.is_complex() else output, state
+
+
+def check_state(core: nn.Module, state: State) -> None:
+    """Refuse a state that a core takes again and a run could not hand on."""
+    if has_state(core) and not all(isinstance(part, Tensor) for part in parts(state)):
+        raise ShapeError(
+            f"the state of {type(core).__name__}, which it takes again, must be a tensor or a tuple of tensors; got "
+            f"{type(state).__name__}"
+        )
 
 
 def has_state(core: nn.Module) -> bool:

@@ -40,7 +40,10 @@ def _make_network(task: Task, model: Model) -> Network:
     core = core_for(task, model, size)  # the order in which weights are sampled: core, encoder, head
     encoder = encoder_maker()
     head = make_head(task, core, features_of(core, task, model, size), model.readout_bias)
-    return Network(encoder, core, head, objects_of(task), task.vocabulary)
+    network = Network(encoder, core, head, objects_of(task), task.vocabulary)
+    if not any(p.requires_grad for p in network.parameters()):
+        raise OptionError(f"{model.label} on {task.name} has no parameter that could be trained")
+    return network
 
 
 def embedding_of(task: Task, model: Model) -> int:

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from engram.errors import ShapeError
 from engram.maps import Map, mapped_weights
 from engram.models._cores import call, has_state
 from engram.models._encoders import Encoder
 from engram.models._heads import Head
 from engram.nn import Recurrent
-from engram.state import State, detached, parts
+from engram.state import State, detached
 
 
 class Network(nn.Module):
@@ -50,14 +49,7 @@ class Network(nn.Module):
     def features(self, inputs: Tensor, state: State = None) -> tuple[Tensor, State]:
         """What the core gives, ``(T, B, G)`` or ``(B, G)``, and its state."""
         output, state = call(self.core, self.encode(inputs), state if self.has_state else None)
-        if not self.has_state:
-            return output, None
-        if not all(isinstance(part, Tensor) for part in parts(state)):
-            raise ShapeError(
-                f"the state of {type(self.core).__name__}, which it takes again, must be a tensor or a tuple of them; "
-                f"got {type(state).__name__}"
-            )
-        return output, state
+        return output, state if self.has_state else None
 
     def encode(self, inputs: Tensor) -> Tensor:
         """What the core is given, ``(T, B, F)``."""

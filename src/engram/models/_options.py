@@ -83,4 +83,4 @@ def _type(parameter: inspect.Parameter) -> Any:
     """The annotation, or else the type of the default."""
     if parameter.annotation is not parameter.empty:
         return parameter.annotation
-    return Any if parameter.default is None else type(parameter.default)
+    return Any if parameter.default in (None, parameter.empty) else type(parameter.default)

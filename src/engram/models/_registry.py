@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from engram.errors import unknown
+from engram.errors import OptionError, unknown
 from engram.imports import is_outside, load_class
 from engram.maps import Free
 from engram.models._options import Option, options_of, parameters_of
@@ -131,6 +131,8 @@ def model_class(name: str) -> type[nn.Module]:
     """
     if name in MODELS:
         return MODELS[name].kind
+    if name.endswith(".py"):
+        raise OptionError(f"a model in a file is named with its class, {name}:MyModel")
     if not is_outside(name):
         raise unknown("model", name, MODELS)
     return load_class(name, nn.Module)

@@ -16,7 +16,7 @@ from engram.tasks._shakespeare import TinyShakespeare
 from engram.tasks._sinus import CopySinus, Sinus
 from engram.tasks._start_end import StartEnd
 from engram.tasks._task import Batch, Task
-from engram.tasks._tasks import TASKS, make_task, task_name
+from engram.tasks._tasks import TASKS, make_task, task_class, task_name
 from engram.tasks._text import PennTreebank
 from engram.tasks._transfer_copy import TransferCopy
 
@@ -45,5 +45,6 @@ __all__ = [
     "make_task",
     "seed_of",
     "seeded",
+    "task_class",
     "task_name",
 ]

@@ -46,15 +46,24 @@ TASKS: dict[str, type[Task]] = {
 }
 
 
+def task_class(name: str) -> type[Task]:
+    """The class of a task of this name; one outside engram is imported."""
+    if name in TASKS:
+        return TASKS[name]
+    if name.endswith(".py"):
+        raise OptionError(f"a task in a file is named with its class, {name}:MyTask")
+    if not is_outside(name):
+        raise unknown("task", name, TASKS)
+    return load_class(name, Task)  # type: ignore[type-abstract]
+
+
 def make_task(name: str, **options: Any) -> Task:
     """A task by name: one of :data:`TASKS`, or ``package.module:Class`` or ``file.py:Class``, which is imported.
 
     >>> make_task("copy", delay=50).steps
     70
     """
-    if name not in TASKS and not is_outside(name):
-        raise unknown("task", name, TASKS)
-    kind = TASKS[name] if name in TASKS else load_class(name, Task)  # type: ignore[type-abstract]
+    kind = task_class(name)
     known = [field.name for field in fields(kind)]
     for option in options:
         if option not in known:

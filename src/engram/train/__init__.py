@@ -3,6 +3,7 @@
 from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
+from engram.train._files import allowing
 from engram.train._network import make_network
 from engram.train._objective import Objective, Step, Supervised
 from engram.train._optimizer import Optimizers
@@ -28,6 +29,7 @@ __all__ = [
     "Step",
     "Supervised",
     "Worker",
+    "allowing",
     "evaluate",
     "groups_of",
     "load_network",

@@ -12,7 +12,7 @@ import torch
 from engram import __version__
 from engram.errors import EngramError, OptionError, RunError, StoppedError, check_number, check_size
 from engram.files import beside, parse_json, prepare, publish, read_bounded, read_json
-from engram.imports import is_outside
+from engram.imports import code_hash, is_outside
 from engram.kernels import status as kernel_status
 from engram.tasks import task_name
 from engram.train._checkpoint import FILES as CHECKPOINTS
@@ -61,7 +61,7 @@ class RunDirectory:
             "status": "new",
             "settings": settings.to_dict(),
             "seed": settings.seed,
-            "versions": versions(),
+            "versions": versions(settings),
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "command": command,
         }
@@ -89,9 +89,11 @@ class RunDirectory:
         return str(self.facts["status"])
 
 
-def versions() -> dict[str, str]:
-    """What the numbers may depend on in their last bits."""
-    return {
+def versions(settings: Settings) -> dict[str, str]:
+    """What the numbers depend on besides the settings: in their last bits, or, of code outside engram, altogether."""
+    named = {settings.model.name: settings.model.kind, task_name(settings.task): type(settings.task)}
+    code = {f"code of {kind.__name__}": code_hash(kind) for name, kind in named.items() if is_outside(name)}
+    return code | {
         "engram": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),

@@ -1,7 +1,7 @@
 """What only runs do with files: the lock, the lines of a log, and the words for going on."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -12,9 +12,14 @@ from engram.errors import FileError, RunError, StoppedError
 from engram.files import check_plain, open_to_append
 
 
-def go_on(folder: Path) -> str:
+def go_on(folder: Path, allow: Sequence[str] = ()) -> str:
     """What to type."""
-    return f"engram resume {quote(str(folder))}"
+    return f"engram resume {quote(str(folder))}{allowing(allow)}"
+
+
+def allowing(allow: Sequence[str]) -> str:
+    """The flags of a run with code outside engram."""
+    return "".join(f" --allow {quote(name.rpartition(':')[0] or name)}" for name in allow)
 
 
 def check_plain_in(folder: Path, *names: str) -> None:

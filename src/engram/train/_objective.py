@@ -89,12 +89,13 @@ class Supervised:
         return {f"carry.{i}": self._gather(tensor) for i, tensor in enumerate(parts(self.carries.get(k)))}
 
     def restore(self, k: int, tensors: dict[str, Tensor]) -> None:
-        if not tensors or not self.batches.carries:
+        if not self.batches.carries or k % self.batches.per_epoch == 0:
             return
         given = [self._own(tensors[f"carry.{i}"].to(self.fabric.device)) for i in range(len(tensors))]
-        with torch.no_grad():  # such a state as the network leaves behind
-            state = self._carried(self.network(self._batch(0).inputs[:1])[1])
-        if [(t.shape, t.dtype) for t in parts(state)] != [(t.shape, t.dtype) for t in given]:
+        inputs = self._batch(k - 1).inputs
+        with torch.no_grad():  # such states as the network leaves behind, after one step and after a window
+            short, state = (self._carried(self.network(piece)[1]) for piece in (inputs[:1], inputs))
+        if len(given) != len(parts(state)) or not all(map(_fits, given, parts(short), parts(state))):
             raise ValueError("the state that is carried on is not one of this network")
         rest = iter(given)
         self.carries = {k: each(lambda _: next(rest), state)}
@@ -127,6 +128,13 @@ class Supervised:
             return scores
         means = {name: torch.tensor(score, device=self.fabric.device) for name, score in scores.items()}
         return {name: float(self.fabric.all_reduce(mean)) for name, mean in means.items()}  # type: ignore[arg-type]
+
+
+def _fits(given: Tensor, short: Tensor, long: Tensor) -> bool:
+    """Whether a tensor is like these two, but for axes that grow with the sequence."""
+    if given.dtype != long.dtype or given.dim() != long.dim():
+        return False
+    return all(a == c or b != c for a, b, c in zip(given.shape, short.shape, long.shape, strict=True))
 
 
 def score_names(task: Task) -> tuple[str, ...]:

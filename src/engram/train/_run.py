@@ -45,7 +45,7 @@ def train(
 
     Ctrl-C saves and raises KeyboardInterrupt; a loss that is not finite or a full disk raise StoppedError. After
     any end, :func:`resume` goes on. ``show`` prints progress to standard error; ``command`` is noted in run.json;
-    ``observe``, such as :func:`engram.probe.watch`, measures the network every ``settings.probe_every`` steps.
+    ``observe``, such as :func:`engram.probe.watch`, measures the network every ``settings.machine.probe_every`` steps.
     """
     settings = settings.resolved()  # resume with as many threads
     folder = None if name is None else Path(out) / _inside(name)
@@ -150,7 +150,7 @@ def _told(error: Exception, run: RunDirectory) -> Exception:
         what = "a process of the run was ended from outside"
     else:
         return error
-    reason = f"{what}; the last checkpoint is intact. Go on: {go_on(run.folder)}"
+    reason = f"{what}; the last checkpoint is intact. Go on: {go_on(run.folder, run.allow)}"
     with suppress(EngramError, OSError), locked(run.folder):
         RunDirectory(run.folder, run.allow).note(status="failed", reason=reason)
     return StoppedError(reason)

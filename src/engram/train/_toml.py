@@ -6,7 +6,8 @@ from typing import Any
 
 
 def to_toml(values: dict[str, Any], table: str = "") -> str:
-    """A dict as TOML: plain values, then tables; lists of dicts as arrays of tables. None is left out.
+    """A dict as TOML: plain values, then tables; lists of dicts as arrays of tables. None is left out,
+    but for an option of a model, whose default may be another.
 
     >>> print(to_toml({"seed": 0, "model": {"name": "lstm", "options": {"bias": False}}}), end="")
     seed = 0
@@ -24,7 +25,7 @@ def to_toml(values: dict[str, Any], table: str = "") -> str:
             tables += f"\n[{path}]\n{to_toml(value, path)}" if value else ""
         elif isinstance(value, list | tuple) and value and all(isinstance(each, dict) for each in value):
             tables += "".join(f"\n[[{path}]]\n{to_toml(each, path)}" for each in value)
-        elif value is not None:
+        elif value is not None or table == "model.options":  # None in place of another default
             plain += f"{_key(name)} = {_value(value)}\n"
     return plain + tables
 

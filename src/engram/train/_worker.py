@@ -80,7 +80,7 @@ class Worker:
         self.report = Report(
             run.folder, run.settings.task, loop.total, show, run.settings.machine.tensorboard, loop.step
         )
-        then, now = run.facts["versions"], versions()
+        then, now = run.facts["versions"], versions(run.settings)
         changed = [f"{name} {then.get(name)} -> {now[name]}" for name in now if now[name] != then.get(name)]
         if changed and loop.step:
             self.report.say(
@@ -136,7 +136,9 @@ class Worker:
             self._save(self._state())
         if self.leads:
             saved = "all saved" if all_well else "at once: what came after the last checkpoint will be done again"
-            self.report.say(f"stopped at step {self.loop.step}, {saved}. Go on: {go_on(self.run.folder)}")
+            self.report.say(
+                f"stopped at step {self.loop.step}, {saved}. Go on: {go_on(self.run.folder, self.run.allow)}"
+            )
 
     def train(self) -> None:
         """To the last step, or until the patience is over."""
@@ -195,6 +197,6 @@ class Worker:
             except OSError as error:
                 raise StoppedError(
                     f"{self.run.folder} could not be written ({error.strerror}); the last checkpoint is intact. "
-                    f"Make room, then: {go_on(self.run.folder)}"
+                    f"Make room, then: {go_on(self.run.folder, self.run.allow)}"
                 ) from error
         self.saved = time.monotonic()
