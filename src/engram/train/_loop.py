@@ -27,9 +27,13 @@ class Loop:
 
     All random numbers of step k (dropout) are functions of the seed and k, as is the batch, so that nothing else needs
     to be kept than weights, optimisers, what the objective carries on, and a few counters.
+
+    Args:
+        objective: makes the objective, from the settings, the network, the network as Fabric runs it, and Fabric;
+            default: :class:`Supervised`.
     """
 
-    def __init__(self, settings: Settings, fabric: "Fabric") -> None:
+    def __init__(self, settings: Settings, fabric: "Fabric", objective: Callable[..., Objective] | None = None) -> None:
         self.settings, self.fabric = settings.resolved(), fabric
         budget = self.settings.budget
         torch.manual_seed(seed_of(settings.seed, "weights"))
@@ -37,7 +41,7 @@ class Loop:
         self.optimizers = Optimizers(self.network, self.settings.optimiser)
         self.schedule = Schedule(self.settings.optimiser)
         model, *_ = fabric.setup(self.network, *self.optimizers.all)
-        self.objective: Objective = Supervised(self.settings, self.network, model, fabric)
+        self.objective = (objective or Supervised)(self.settings, self.network, model, fabric)
         self.score = Score(budget.stop_by, self.objective.score_names)
         self.total, self.every = budget.steps or 0, budget.validate_every or 0
         self.step = self.validated = 0
