@@ -1,8 +1,7 @@
 """Depth, direction, dropout, packing, unbatched input and state passing, written once for every recurrence."""
 
 import copy
-import inspect
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -12,42 +11,18 @@ from torch.nn.utils.rnn import PackedSequence
 
 from engram.errors import OptionError, check_flag, check_size, unknown
 from engram.kernels import without_autocast
-from engram.maps import Free, Map, transformed
-from engram.nn._bare_cell import BareCell
+from engram.maps import transformed
 from engram.nn._inputs import Rows, check_dropout, check_dtype, check_finite, rows_of
-from engram.nn._names import TorchNames
-from engram.nn._options import full_signature
-from engram.nn._parametrized import bake, copy_weights, plain_class, with_built_weights
+from engram.nn._made import Made
+from engram.nn._parametrized import bake, with_built_weights
 from engram.nn._segments import run_in_segments
 from engram.nn.laws import Law
 from engram.state import State, checked, each, stack, unstack
 
-AnyLayer = TypeVar("AnyLayer", bound="Recurrent")
-
-PLAIN = (bool, int, float, str, tuple, torch.dtype, type(None))
-"""Of what kinds the arguments are that a saved layer remembers, to be made again."""
 FIRST = ("weight_ih", "weight_hh", "bias")
 
 
-class _Shown:
-    """A signature that a class shows, and its instances do not: those are called with an input."""
-
-    def __init__(self, signature: inspect.Signature) -> None:
-        self.signature = signature
-
-    def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
-        if instance is not None:
-            raise AttributeError("__signature__")
-        return self.signature
-
-
-def _makers(kind: type, base: type) -> list[Any]:
-    """Every ``__init__`` from a class up to a base, each of which hands its options on to the next."""
-    kinds = [k for k in kind.__mro__ if issubclass(k, base)]
-    return [vars(k)["__init__"] for k in kinds if "__init__" in vars(k)]
-
-
-class Recurrent(TorchNames):
+class Recurrent(Made):
     """A stack of cells with the calling convention of ``torch.nn.LSTM``. Subclasses name their ``cell``.
 
     Args:
@@ -82,31 +57,10 @@ class Recurrent(TorchNames):
     survive the 8 bits of bfloat16, a thousand times over.
     """
 
-    cell: ClassVar[type[BareCell]]
-    made_with: dict[str, Any]
-    matrix: ClassVar[type[Map] | None] = None
-    """The map of the recurrent matrix, if the layer stands for one."""
     source: ClassVar[str] = ""
-    defaults: ClassVar[dict[str, Any]] = {}
-    """Of keyword arguments that a subclass hands on, where they are not those of its base class."""
     laws: ClassVar[dict[str, Law]] = {}
     """Of the initial weights, by name, where they are not the cell's own."""
     proj_size: ClassVar[int] = 0
-    __signature__: ClassVar[Any]
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Show every keyword in ``help()``, also those that are handed on."""
-        super().__init_subclass__(**options)
-        if hasattr(cls, "cell"):
-            makers = [*_makers(cls, Recurrent), *_makers(cls.cell, BareCell)]
-            cls.__signature__ = _Shown(full_signature(makers, cls.defaults, () if cls.matrix is None else ("map",)))
-
-    def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Remember what the layer is made with: :meth:`replace` makes it again."""
-        layer = super().__new__(cls)
-        names = cls.__signature__.parameters if hasattr(cls, "__signature__") else {}
-        layer.__dict__["made_with"] = dict(zip(names, args, strict=False)) | options
-        return layer
 
     def __init__(
         self,
@@ -136,10 +90,10 @@ class Recurrent(TorchNames):
         self.output_all_layers, self.return_sequence = output_all_layers, return_sequence
         self.checkpoint_every = None if checkpoint_every is None else check_size("checkpoint_every", checkpoint_every)
         self.check_finite = check_finite
-        self._check_names(options)
+        self.check_names(options)
         given_laws = dict(options.get("laws") or {})
         options |= {"laws": {**self._laws(), **given_laws}, "device": device, "dtype": dtype}
-        if "bias" in self._cell_signature().parameters:
+        if "bias" in self.cell_parameters():
             options["bias"] = bias
         elif not bias:
             raise OptionError(f"{type(self).__name__} has no bias that could be left out, got bias={bias}")
@@ -151,17 +105,6 @@ class Recurrent(TorchNames):
             features = self.cells[-1].output_size * self.directions
         self._check_laws(given_laws)
         self._tie()
-
-    def _cell_signature(self) -> inspect.Signature:
-        return full_signature(_makers(self.cell, BareCell))
-
-    def _check_names(self, options: dict[str, Any]) -> None:
-        """Refuse what neither layer nor cell takes."""
-        known, of_cell = type(self).__signature__.parameters, self._cell_signature().parameters
-        for name in options:
-            if name not in known and name not in of_cell:
-                named = [n for n, p in known.items() if p.kind is p.KEYWORD_ONLY]
-                raise unknown(f"option of {type(self).__name__}", name, named)
 
     def _check_laws(self, laws: dict[str, Law]) -> None:
         """Refuse laws of what is no parameter, or is sampled by its map."""
@@ -282,49 +225,6 @@ class Recurrent(TorchNames):
         if self.matrix is None:
             plain.made_with["map"] = "free"
         return plain.eval().requires_grad_(False)
-
-    def arguments(self) -> dict[str, Any]:
-        """What the layer would be made with to be what it is now."""
-        sizes = ("input_size", "hidden_size", "num_layers", "bidirectional", "batch_first", "dropout")
-        others = ("output_all_layers", "return_sequence", "checkpoint_every", "check_finite")
-        made, weight = dict(self.made_with), self.cells[0].like
-        if self.matrix is None and "map" not in made:  # a file does not hold every kind of map
-            for entry in getattr(self.cells[0], "parametrizations", {}).values():
-                made["map"] = entry[0]
-        now = {name: getattr(self, name) for name in (*sizes, *others)}
-        return made | now | {"device": weight.device, "dtype": weight.dtype}
-
-    @torch.no_grad()
-    def replace(self, kind: "type[AnyLayer] | None" = None, /, **changes: Any) -> "AnyLayer":
-        """A copy of the layer with other arguments; weights that keep their name and shape keep their numbers.
-
-        ``layer.replace(batch_first=True)``, ``layer.replace(num_layers=1)``, ``layer.replace(map="cayley")``: a map
-        refuses a matrix that does not keep its promise. What does not fit is initialised anew. With a class the copy is
-        a layer of that class, made with the arguments of the base that both have: ``layer.replace(RNN)``.
-        """
-        own = plain_class(self) if parametrize.is_parametrized(self) else type(self)
-        folded = self.matrix not in (None, Free) and not parametrize.is_parametrized(self.cells[0])
-        if folded and (kind is None or kind is own):
-            raise OptionError(
-                f"a folded {own.__name__} has no map any more: replace the layer before it is folded, or make it "
-                "an RNN with replace(engram.nn.RNN)"
-            )
-        options, made = self.arguments(), cast("type[AnyLayer]", kind or own)
-        if kind is not None and kind is not own:
-            common: Any = next(base for base in own.__mro__ if issubclass(kind, base))
-            known = full_signature(_makers(common, Recurrent)).parameters
-            options = {name: value for name, value in options.items() if name in known and name != "map"}
-        other = made(**(options | changes))
-        theirs = dict(other.named_cells())
-        for (suffix, _), cell in zip(self.named_cells(), self._run_cells(), strict=True):
-            if suffix in theirs:
-                copy_weights(cell, theirs[suffix])
-        return other.train(self.training)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Of the arguments, those that a file can hold."""
-        plain = {name: value for name, value in self.made_with.items() if isinstance(value, PLAIN)}
-        return {**self.__dict__, "made_with": plain}
 
     def extra_repr(self) -> str:
         options = ("batch_first", "dropout", "bidirectional", "output_all_layers", "checkpoint_every", "check_finite")
