@@ -156,3 +156,8 @@ def test_a_reader_that_leaves(words: list[str]) -> None:
         os.close(here)
     assert done.stderr == ""
     assert done.returncode in (0, 1)
+
+
+def test_python_m_engram() -> None:
+    told = subprocess.run([sys.executable, "-m", "engram", "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout.startswith("engram ")
