@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from engram.errors import ManifoldError
 from engram.maps import (
     Exponential,
     Projected,
@@ -136,3 +137,13 @@ def test_block_mask_keeps_the_moduli_and_full_does_not() -> None:
     t, theta = torch.tensor([0.3]).double(), torch.tensor([1.0]).double()
     inner = small.theta_matrix(t, theta, torch.ones(1).double())
     assert float(torch.linalg.eigvals(inner).abs().max()) == pytest.approx(1.119, abs=1e-3)
+
+
+def test_a_matrix_that_was_float32_is_taken_in_double() -> None:
+    """As a run does with precision 64-true; and it is orthogonal to the last digits then."""
+    weight = torch.nn.Parameter(haar(6).float().double())
+    assert orthogonality_error(weight.detach()) > 1e-9
+    StiefelStep([weight], lr=0.1)
+    assert orthogonality_error(weight.detach()) < 1e-13
+    with pytest.raises(ManifoldError, match=r"this one is .* away"):
+        StiefelStep([torch.nn.Parameter(haar(6) + 1e-3)], lr=0.1)
