@@ -27,7 +27,7 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def data_sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """From here on every data set is its stand-in; gives the line that a program a test starts must begin with."""
     folder = tmp_path_factory.mktemp("data")
