@@ -55,10 +55,9 @@ class Field:
             raise DTypeError("a trained field has the dtype of the weights, and does not grow")
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex) and initial % 1 != 0:
             raise DTypeError(f"a field of {dtype} starts from a whole number, got initial={initial}")
-        for name, value in (("shape", shape), ("dtype", dtype), ("initial", initial)):
+        values = {"shape": shape, "dtype": dtype, "initial": initial, "trained": trained, "grows": grows}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "trained", trained)
-        object.__setattr__(self, "grows", grows)
 
     def before(self, batch: int, like: Tensor) -> Tensor:
         """The field of a batch before the first step, without a gradient; a weight tells device and dtype."""
@@ -166,7 +165,9 @@ def checked(state: State, fields: Fields, cells: int, batch: int | None, like: T
         )
     names = iter([name for name, _ in named_fields(fields)])
     lengths = {
-        s.shape[1 if batch is None else 2] for s, f in zip(parts(state), parts(fields), strict=True) if _has(s, f)
+        tensor.shape[len(lead)]
+        for tensor, field in zip(parts(state), parts(fields), strict=True)
+        if field.grows and isinstance(tensor, Tensor) and tensor.dim() > len(lead)
     }
 
     def check(tensor: Any, field: Field) -> Tensor:
@@ -184,10 +185,6 @@ def checked(state: State, fields: Fields, cells: int, batch: int | None, like: T
         return in_dtype(tensor, field.dtype or like.dtype, like.device, what)
 
     return each(check, state, fields)
-
-
-def _has(tensor: Any, field: Field) -> bool:
-    return field.grows and isinstance(tensor, Tensor) and tensor.dim() > 2
 
 
 def in_dtype(tensor: Tensor, dtype: torch.dtype, device: torch.device, what: str = "input") -> Tensor:

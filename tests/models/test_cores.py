@@ -200,7 +200,7 @@ SIZES: list[tuple[dict[str, Any], str]] = [
     ({"name": "Wrong", "options": {"mode": "batch"}}, r"it made \(7, 1, 10\)"),
     (
         {"name": "Wrong", "options": {"mode": "text"}},
-        "a tensor of numbers, or a tuple of one and a state; got str",
+        "a tensor of numbers, alone or in a tuple with a state; got str",
     ),
     ({"name": "Wrong", "options": {"mode": "none"}}, "must return a tensor.*got tuple"),
     ({"name": "Wrong", "options": {"mode": "raises"}}, r"it refused \(7, 2, 10\): KeyError: .*nothing"),

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from engram.errors import DTypeError, OptionError, ShapeError
-from engram.nn import AsLSTM, BareCell, Cell, Recurrent, check_contract
+from engram.nn import S4D, AsLSTM, BareCell, Cell, Recurrent, check_contract
 from engram.state import Field
 
 SLOTS = 5
@@ -253,3 +253,28 @@ def test_within_a_module_and_in_double(kind: type[Recurrent]) -> None:
     model = nn.ModuleDict({"memory": kind(3, 4)}).double()
     output, state = model["memory"](torch.randn(5, 2, 3, dtype=torch.float64))
     assert output.dtype == state.score.dtype == torch.float64
+
+
+def test_one_sequence_with_a_memory_of_single_numbers() -> None:
+    class SumCell(BareCell):
+        def fields(self) -> Memory:
+            return Memory(Field(self.hidden_size), Field(grows=True), Field(grows=True))
+
+        def drive(self, input: Tensor) -> Tensor:
+            return input
+
+        def step(self, drive: Tensor, state: Memory) -> Memory:
+            h = drive + state.past.sum(1, keepdim=True)
+            grown = (torch.cat([part, h.mean(1, keepdim=True)], 1) for part in state[1:])
+            return Memory(h, *grown)
+
+    class SumRNN(Recurrent):
+        cell = SumCell
+
+    layer, x = SumRNN(4, 4), torch.randn(6, 4)
+    _, state = layer(x[:3])
+    torch.testing.assert_close(layer(x[3:], state)[0], layer(x)[0][3:])
+
+
+def test_a_folded_layer_without_a_map_can_be_replaced() -> None:
+    assert S4D(3, 4, state_size=4).fold().replace(batch_first=True).batch_first

@@ -115,7 +115,7 @@ def call(core: nn.Module, inputs: Tensor, state: State = None) -> tuple[Tensor, 
     if not isinstance(output, Tensor) or not (output.is_floating_point() or output.is_complex()):
         what = output.dtype if isinstance(output, Tensor) else type(result).__name__
         raise ShapeError(
-            f"{type(core).__name__} must return a tensor of numbers, or a tuple of one and a state; got {what}"
+            f"{type(core).__name__} must return a tensor of numbers, alone or in a tuple with a state; got {what}"
         )
     return torch.view_as_real(output.resolve_conj()).flatten(-2) if output.is_complex() else output, state
 

@@ -43,7 +43,7 @@ from engram.nn import (
 
 @dataclass(frozen=True)
 class Entry:
-    """A model, for people and for the command line. N is its hidden size, D the number of its inputs."""
+    """A model, as `engram list models` shows it. N is its hidden size, D the number of its inputs."""
 
     kind: type[nn.Module]
     """The class; it becomes the core of a network."""

@@ -43,13 +43,13 @@ class BareCell(nn.Module, ABC):
         laws: of initial weights, by the name of the parameter (:mod:`engram.nn.laws`); they override the cell's own.
 
     Class attributes:
-        equation: the recurrence, for people.
+        equation: the recurrence, as `engram list models` shows it.
         starts: the values that ``initial_state`` stands for.
     """
 
     equation: ClassVar[str] = ""
     count: ClassVar[str] = ""
-    """The recurrent parameters of N units with D inputs, for people; default: those of the map."""
+    """The number of recurrent parameters of N units with D inputs, as a formula; default: that of the map."""
     step_cost: ClassVar[str] = "O(N^2)"
     starts: ClassVar[dict[str, float]] = {"zero": 0.0, "trained": 0.0}
 

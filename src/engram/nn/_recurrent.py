@@ -222,7 +222,7 @@ class Recurrent(Made):
             if parametrize.is_parametrized(module):
                 bake(module)
         plain._tie()
-        if self.matrix is None:
+        if "map" in type(self).__signature__.parameters:
             plain.made_with["map"] = "free"
         return plain.eval().requires_grad_(False)
 
