@@ -16,13 +16,12 @@ from engram.cli._console import plain
 from engram.cli._model_options import check_options, flags_of, given
 from engram.cli._train_flags import MachineFlags, ModelFlags, OptimiserFlags
 from engram.errors import OptionError
-from engram.models import Model, model_class
+from engram.models import model_class
 from engram.probe import watch
 from engram.tasks import TASKS, Task
 from engram.train import (
+    GROUPS,
     Budget,
-    Machine,
-    Optimiser,
     RunDirectory,
     Settings,
     allowing,
@@ -67,8 +66,6 @@ class Train:
         engram train copy --model scornn --help        (all options, those of task and model too)
     """
 
-    groups: ClassVar[dict[str, type]] = {"model": Model, "optimiser": Optimiser, "budget": Budget, "machine": Machine}
-
     options_field: ClassVar[str]
     """The field with the options of the model, in the command that is made for it."""
 
@@ -95,7 +92,7 @@ class Train:
 
     def settings(self) -> Settings:
         """The settings that the flags and the file say."""
-        groups = {name: kind(**_values(getattr(self, name), kind)) for name, kind in self.groups.items()}
+        groups = {name: kind(**_values(getattr(self, name), kind)) for name, kind in GROUPS.items()}
         settings = Settings(self.task, seed=self.seed, **groups)
         flags = getattr(self, self.options_field)
         beyond = {
@@ -114,12 +111,13 @@ class Train:
 
 def train_command(model: str, task: type[Task] | None) -> type[Train]:
     """``engram train`` with the options of this model as flags."""
-    taken = {each.name for kind in (Train, *Train.groups.values(), *([task] if task else [])) for each in fields(kind)}
-    settings = {each.name for kind in (Train, *Train.groups.values()) for each in fields(kind)}
-    for name in [each.name for each in fields(task) if each.name in settings] if task else ():
+    settings = {each.name for kind in (Train, *GROUPS.values()) for each in fields(kind)}
+    options = {each.name for each in fields(task)} if task else set()
+    for name in sorted(settings & options):
         raise OptionError(
             f"the task has the option {name}, and so has every run: give the field of the task another name"
         )
+    taken = settings | options
     kind = flags_of(model_class(model), taken)
     name = model_class(model).__name__  # help has it as the title of these flags
     name += "_" if name in taken else ""
@@ -135,7 +133,7 @@ def defaults(command: type[Train], task: Task, values: dict[str, Any], allow: Se
     groups = groups_of(values, allow)
     flags = {"model": ModelFlags, "optimiser": OptimiserFlags, "budget": Budget, "machine": MachineFlags}
     made: dict[str, Any] = {
-        name: kind(**_values(groups[name], Train.groups[name])) for name, kind in flags.items() if name in groups
+        name: kind(**_values(groups[name], GROUPS[name])) for name, kind in flags.items() if name in groups
     }
     options = made["model"].options if "model" in made else {}
     kind: Any

@@ -9,7 +9,7 @@ from engram.train._objective import Objective, Step, Supervised
 from engram.train._optimizer import Optimizers
 from engram.train._plan import plan
 from engram.train._run import resume, train
-from engram.train._settings import Settings, groups_of
+from engram.train._settings import GROUPS, Settings, groups_of
 from engram.train._settings_budget import Budget
 from engram.train._settings_machine import Machine
 from engram.train._settings_optimiser import Group, Optimiser
@@ -18,6 +18,7 @@ from engram.train._trained import evaluate, load_network
 from engram.train._worker import Worker
 
 __all__ = [
+    "GROUPS",
     "Budget",
     "Group",
     "Machine",
