@@ -37,7 +37,8 @@ def activate(name: str, z: Tensor, bias: Tensor | None = None) -> Tensor:
         case "sigmoid":
             return z.sigmoid()
         case "modrelu":
-            return z.sgn() * torch.relu(z.abs() + _given(bias))
+            phase = z.sgn() if z.is_complex() else z.detach().sgn()  # of real numbers it is constant
+            return phase * torch.relu(z.abs() + _given(bias))
     return z
 
 

@@ -1,0 +1,196 @@
+"""Nodes that are no loop over single numbers, in C: products, reductions, per-row products, choices."""
+
+from engram.loops._c_views import ONE, View
+from engram.loops._generate import Generator
+from engram.loops._graph import Node
+from engram.loops._trace import CannotCompile
+
+FIRST = {"sum": "0", "prod": "1", "amax": "-(REAL)__builtin_inf()", "amin": "(REAL)__builtin_inf()", "any": "0", "all": "1"}
+NEXT = {
+    "sum": "found += x",
+    "prod": "found *= x",
+    "amax": "found = most_s(found, x)",
+    "amin": "found = least_s(found, x)",
+    "any": "found |= x != 0",
+    "all": "found &= x != 0",
+}
+
+
+def others(g: Generator, item: Node) -> None:
+    match item.kind:
+        case "product":
+            _product(g, item)
+        case "reduce":
+            _reduce(g, item)
+        case "inner":
+            _inner(g, item)
+        case "gather" | "scatter_add":
+            _choose(g, item)
+        case _:
+            raise CannotCompile(f"{item.info[0] if item.info else item.kind} is not known in C", item.line)
+
+
+def _product(g: Generator, item: Node) -> None:
+    from engram.loops._c_groups import copy
+
+    value, matrix = item.args
+    view, shape = g.settled(value), g.graph.values[value].shape
+    depth, columns = g.graph.values[matrix].shape
+    lead = 1
+    for size in shape[:-1]:
+        lead *= size
+    if not view.is_dense() or "came" in view.memory.pointer:
+        dense = g.in_scratch(value)
+        copy(g, view, dense)
+        view = dense
+    panels = g.pointer("panels", matrix, "REAL")
+    wide = f"rt->packed_width({g.size(columns).name})"
+    many = g.size(lead).name
+    result = g.scratch(item.result, wide if lead == 1 else f"{many} * {wide}")
+    first, second = view.pointer.format(i="0"), view.pointer.format(i="1")
+    sizes = f"{g.size(depth).name}, {g.size(columns).name}"
+    if lead == 1:
+        g.emit(
+            f"rt->multiply(m, {sizes}, {first}, ({second}) - ({first}), {panels}, {result.pointer.format(i='0')}, {wide}, 0);"
+        )
+        strides = tuple(ONE for _ in item_shape(g, item))
+    else:
+        g.emit(
+            f"for (int64_t i = 0; i < m; i++) rt->multiply({many}, {sizes}, {view.pointer.format(i='i')}, "
+            f"{g.size(depth).name}, {panels}, {result.pointer.format(i='i')}, {wide}, 0);"
+        )
+        from engram.loops._c_views import Number
+
+        strides_list = [ONE]
+        step = 1
+        for size in reversed(shape[:-1]):
+            strides_list.append(Number(f"{g.size(step).name} * {wide}", -step))  # not known here: never dense
+            step *= size
+        strides = tuple(reversed(strides_list))
+    g.views[item.result] = View(result, item_shape(g, item), strides)
+
+
+def item_shape(g: Generator, item: Node) -> tuple[int, ...]:
+    return g.graph.values[item.result].shape
+
+
+def _open(g: Generator, names: list[str], shape: tuple[int, ...]) -> None:
+    for name, size in zip(names, shape, strict=True):
+        g.emit(f"for (int64_t {name} = 0; {name} < {g.size(size).name}; {name}++) {{")
+        g.indent += 1
+
+
+def _close(g: Generator, count: int) -> None:
+    for _ in range(count):
+        g.indent -= 1
+        g.emit("}")
+
+
+def _rows(g: Generator) -> None:
+    g.emit("for (int64_t i = 0; i < m; i++) {")
+    g.indent += 1
+
+
+def _reduce(g: Generator, item: Node) -> None:
+    name, axes, keep = item.info
+    view = g.settled(item.args[0])
+    out = g.in_scratch(item.result)
+    g.views[item.result] = out
+    rank, type = len(view.shape), g.type_of(item.args[0])
+    counters = [f"i{d}" for d in range(rank)]
+    outer = [d for d in range(rank) if d not in axes]
+    to = [counters[d] if d in outer else "0" for d in range(rank) if keep or d in outer]
+    _rows(g)
+    g.emit(f"const {type} *const x0 = {view.pointer.format(i='i')};")
+    g.emit(f"{out.memory.type} *const y0 = {out.pointer.format(i='i')};")
+    _open(g, [counters[d] for d in outer], tuple(view.shape[d] for d in outer))
+    target = f"y0[{out.index(to)}]"
+    fixed = [counters[d] if d in outer else "0" for d in range(rank)]
+    inner = View(view.memory, tuple(view.shape[a] for a in axes), tuple(view.strides[a] for a in axes))
+    if name == "sum" and type == "REAL" and inner.is_dense():
+        count = 1
+        for size in inner.shape:
+            count *= size
+        g.emit(f"{target} = sum_of(x0 + {view.index(fixed)}, {g.size(count).name});")
+    elif name in ("argmax", "argmin"):
+        _extreme(g, name, view, axes[0], counters, fixed, target, type)
+    else:
+        g.emit(f"{out.memory.type} found = {FIRST[name]};")
+        _open(g, [counters[a] for a in axes], inner.shape)
+        g.emit(f"const {type} x = x0[{view.index(counters)}];")
+        g.emit(f"{NEXT[name]};")
+        _close(g, len(axes))
+        g.emit(f"{target} = found;")
+    _close(g, len(outer) + 1)
+
+
+def _extreme(
+    g: Generator, name: str, view: View, axis: int, counters: list[str], fixed: list[str], target: str, type: str
+) -> None:
+    """The first place of the largest (smallest) number; a NaN counts as both, as in torch."""
+    sign = ">" if name == "argmax" else "<"
+    g.emit(f"{type} best = x0[{view.index(fixed)}];")
+    g.emit("int64_t found = 0;")
+    _open(g, [counters[axis]], (view.shape[axis],))
+    g.emit(f"const {type} x = x0[{view.index(counters)}];")
+    g.emit(f"if (x {sign} best || (x != x && best == best)) best = x, found = {counters[axis]};")
+    _close(g, 1)
+    g.emit(f"{target} = found;")
+
+
+def _inner(g: Generator, item: Node) -> None:
+    """out[..., r, c] = sum_k a[..., r, k] b[..., k, c]."""
+    a, b = g.settled(item.args[0]), g.settled(item.args[1])
+    out = g.in_scratch(item.result)
+    g.views[item.result] = out
+    lead = len(out.shape) - 2
+    if any(v.shape[:-2] != out.shape[:-2] for v in (a, b)):
+        raise CannotCompile("a per-row product broadcasts", item.line)
+    outer = [f"i{d}" for d in range(lead)]
+    (n, depth), many = a.shape[-2:], out.shape[-1]
+    _rows(g)
+    for name, view in (("x0", a), ("z0", b)):
+        g.emit(f"const REAL *const {name} = {view.pointer.format(i='i')};")
+    g.emit(f"REAL *const y0 = {out.pointer.format(i='i')};")
+    _open(g, [*outer, "r"], (*out.shape[:-2], n))
+    if many == 1 and (a.strides[-1] is ONE or depth == 1) and (b.strides[-2] is ONE or depth == 1):
+        place = f"y0[{out.index([*outer, 'r', '0'])}]"
+        g.emit(f"{place} = dot(x0 + {a.index([*outer, 'r', '0'])}, z0 + {b.index([*outer, '0', '0'])}, {g.size(depth).name});")
+        _close(g, lead + 2)
+        return
+    width = g.size(many).name
+    g.emit(f"REAL *const restrict y = y0 + {out.index([*outer, 'r', '0'])};")
+    g.emit(f"for (int64_t j = 0; j < {width}; j++) y[j] = 0;")
+    _open(g, ["k"], (depth,))
+    g.emit(f"const REAL x = x0[{a.index([*outer, 'r', 'k'])}];")
+    g.emit(f"for (int64_t j = 0; j < {width}; j++) y[j] += x * z0[{b.index([*outer, 'k', 'j'])}];")
+    _close(g, lead + 3)
+
+
+def _choose(g: Generator, item: Node) -> None:
+    """out[.., j, ..] = x[.., index[.., j, ..], ..], or its gradient: out = base, out[.., index, ..] += x."""
+    from engram.loops._c_groups import copy
+
+    axis, scatter = item.info, item.kind == "scatter_add"
+    base, index = g.settled(item.args[0]), g.settled(item.args[1])
+    source = g.settled(item.args[2]) if scatter else base
+    out = g.in_scratch(item.result)
+    g.views[item.result] = out
+    if scatter:
+        copy(g, base, out)
+    counters = [f"i{d}" for d in range(len(index.shape))]
+    chosen = ["at" if d == axis else counter for d, counter in enumerate(counters)]
+    kind = g.type_of(item.args[2] if scatter else item.args[0])
+    _rows(g)
+    g.emit(f"const {kind} *const x0 = {source.pointer.format(i='i')};")
+    g.emit(f"const int64_t *const n0 = {index.pointer.format(i='i')};")
+    g.emit(f"{out.memory.type} *const y0 = {out.pointer.format(i='i')};")
+    _open(g, counters, index.shape)
+    g.emit(f"const int64_t at = n0[{index.index(counters)}];")
+    size = g.size((out if scatter else source).shape[axis]).name
+    g.emit(f"if (at < 0 || at >= {size}) {{ free(memory); return 2; }}")
+    if scatter:
+        g.emit(f"y0[{out.index(chosen)}] += x0[{source.index(counters)}];")
+    else:
+        g.emit(f"y0[{out.index(counters)}] = x0[{source.index(chosen)}];")
+    _close(g, len(counters) + 1)

@@ -1,0 +1,98 @@
+"""What to keep of a step so that its gradient can be computed again from it: as few numbers as possible.
+
+A product is not computed twice. So between the products (and the state before) on one side and the values that the
+gradient reads on the other, a set of values must be kept that every path meets: a smallest vertex cut, by maximum flow
+(Ford and Fulkerson 1956) on a graph of a few dozen nodes. Of several smallest ones the set nearest to the gradient is
+taken, which leaves the least to compute again.
+"""
+
+from collections import defaultdict, deque
+
+from engram.loops._graph import Graph, Node
+
+INFINITE = 1 << 60
+
+
+def smallest_cut(
+    graph: Graph, nodes: list[Node], needed: set[int], free: set[int], states: set[int], hoisted: set[int]
+) -> set[int]:
+    """The values to keep.
+
+    Args:
+        nodes: of the step, rows only.
+        needed: the values that the gradient reads.
+        free: those that are there anyway.
+        states: what comes from the step before.
+        hoisted: products of the drive, which are computed again for all rows at once.
+    """
+    rows = graph.values
+    capacity: dict[tuple[object, object], int] = defaultdict(int)
+    source, sink = "source", "sink"
+
+    def limit(value: int) -> int:
+        return 0 if value in free or value in hoisted else max(1, rows[value].size) * rows[value].dtype.itemsize
+
+    inside = {node.result for node in nodes} | states
+    for value in inside:
+        capacity[(value, "in"), (value, "out")] = limit(value)
+    for node in nodes:
+        if node.kind == "product" and node.result not in hoisted:
+            capacity[source, (node.result, "in")] = INFINITE
+            continue
+        for a in node.args:
+            if a in inside:
+                capacity[(a, "out"), (node.result, "in")] = INFINITE
+    for value in states:
+        capacity[source, (value, "in")] = INFINITE
+    for value in needed & inside:
+        capacity[(value, "out"), sink] = INFINITE
+    residual = _saturate(capacity, source, sink)
+    reaching = _reaching(residual, sink)
+    return {v for v in inside if (v, "out") in reaching and (v, "in") not in reaching and limit(v) > 0}
+
+
+def _saturate(capacity: dict[tuple[object, object], int], source: object, sink: object) -> dict[object, dict[object, int]]:
+    """What is left of the capacities when as much as possible flows from source to sink."""
+    residual: dict[object, dict[object, int]] = defaultdict(lambda: defaultdict(int))
+    for (a, b), c in capacity.items():
+        residual[a][b] += c
+    while path := _path(residual, source, sink):
+        flow = min(residual[a][b] for a, b in path)
+        for a, b in path:
+            residual[a][b] -= flow
+            residual[b][a] += flow
+    return residual
+
+
+def _path(residual: dict[object, dict[object, int]], source: object, sink: object) -> list[tuple[object, object]]:
+    came: dict[object, object] = {source: source}
+    queue = deque([source])
+    while queue:
+        a = queue.popleft()
+        for b, left in list(residual[a].items()):
+            if left > 0 and b not in came:
+                came[b] = a
+                if b == sink:
+                    path = []
+                    while b != source:
+                        path.append((came[b], b))
+                        b = came[b]
+                    return path
+                queue.append(b)
+    return []
+
+
+def _reaching(residual: dict[object, dict[object, int]], sink: object) -> set[object]:
+    """All nodes from which the sink can still be reached."""
+    into: dict[object, list[object]] = defaultdict(list)
+    for a, edges in residual.items():
+        for b, left in edges.items():
+            if left > 0:
+                into[b].append(a)
+    found, queue = {sink}, deque([sink])
+    while queue:
+        for a in into[queue.popleft()]:
+            if a not in found:
+                found.add(a)
+                queue.append(a)
+    return found

@@ -1,0 +1,95 @@
+"""Where rows lie: the steps of a span, and arrays with a row for each row and step.
+
+A dense batch has ``alive[t] = B`` at every step; of packed sequences fewer are alive at later steps, and row i of step t
+is row ``first[t] + i`` of every array.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from engram.loops._plan import Source
+
+
+@dataclass(frozen=True)
+class Span:
+    """Steps ``begin .. end`` of a sequence, in the order of the recurrence or, with ``backwards``, against it."""
+
+    alive: list[int]
+    first: list[int]
+    reverse: bool
+    begin: int
+    end: int
+    backwards: bool = False
+
+    @classmethod
+    def whole(cls, alive: list[int], reverse: bool) -> "Span":
+        return cls(alive, [*accumulate(alive, initial=0)], reverse, 0, len(alive))
+
+    def in_memory(self) -> tuple[Tensor, Tensor]:
+        """``alive`` and ``first``, as C reads them."""
+        return torch.tensor(self.alive), torch.tensor(self.first)
+
+    @property
+    def rows(self) -> slice:
+        """The rows of its steps."""
+        return slice(self.first[self.begin], self.first[self.end])
+
+    def order(self) -> Iterator[int]:
+        steps = range(self.begin, self.end)
+        return iter(steps if self.reverse is self.backwards else reversed(steps))
+
+    def chunks(self, bytes_per_row: int, most: int, backwards: bool) -> "list[Span]":
+        """Pieces of whole steps whose rows take at most so many bytes, in the order in which they run."""
+        rows = max(1, most // max(1, bytes_per_row))
+        every = max(1, rows // max(1, self.alive[0]))
+        cuts = range(self.begin, self.end, every)
+        spans = [
+            Span(self.alive, self.first, self.reverse, a, min(a + every, self.end), backwards) for a in cuts
+        ]
+        return spans[::-1] if self.reverse is not backwards else spans
+
+    def step_before(self, t: int) -> int | None:
+        """The step that the recurrence came from; None at its start."""
+        before = t + 1 if self.reverse else t - 1
+        return before if 0 <= before < len(self.alive) else None
+
+
+@dataclass
+class Arrays:
+    """Arrays by name. One of a chunk only begins at a later row than the others: ``base``."""
+
+    tensors: dict[str, Tensor]
+    start: list[Tensor]
+    base: dict[str, int] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.tensors
+
+    def rows(self, name: str, span: Span) -> Tensor:
+        base = self.base.get(name, 0)
+        return self.tensors[name][span.rows.start - base : span.rows.stop - base]
+
+    def now(self, source: Source, t: int, span: Span) -> Tensor:
+        at = span.first[t] - self.base.get(source.array, 0)
+        return self.tensors[source.array][at : at + span.alive[t]]
+
+    def write(self, name: str, t: int, span: Span, value: Tensor) -> None:
+        self.now(Source(name), t, span).copy_(value)
+
+    def before(self, source: Source, t: int, span: Span) -> Tensor:
+        """The rows of step t as they were at the step before; rows that begin here come from the start."""
+        assert source.before is not None
+        m, start, came = span.alive[t], self.start[source.before], span.step_before(t)
+        if came is None:
+            return start[:m]
+        n = min(m, span.alive[came])
+        rows = self.tensors[source.array][span.first[came] : span.first[came] + n]
+        return rows if n == m else torch.cat([rows, start[n:m]])
+
+    def all_before(self, source: Source, span: Span) -> Tensor:
+        """:meth:`before` of all steps of a span, as one array."""
+        return torch.cat([self.before(source, t, span) for t in range(span.begin, span.end)])

@@ -1,0 +1,179 @@
+"""A plan run over a sequence, forwards and backwards, in chunks of steps that fit the cache."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engram.kernels._products import column_sums, matmul
+from engram.kernels._workspace import borrow
+from engram.loops import _torch
+from engram.loops._layout import Arrays, Span
+from engram.loops._plan import Plan, Source
+
+CHUNK_BYTES = 4 * 2**20  # of what a chunk needs beside the sequence: enough rows for a product, few enough for the cache
+
+
+def weights_of(plan: Plan, weights: list[Tensor]) -> dict[Any, Any]:
+    """The shared values: weights, constants, and what is made of them before the loop."""
+    found: dict[Any, Any] = dict(zip(plan.weights, weights, strict=True))
+    found |= dict(plan.constants)
+    _torch.run_nodes(plan.graph, plan.before, found)
+    return found
+
+
+def new_array(plan: Plan, value: int, rows: int, like: Tensor) -> Tensor:
+    kind = plan.graph.values[value]
+    return torch.empty((rows, *kind.shape), dtype=kind.dtype, device=like.device)
+
+
+def forward(
+    plan: Plan, executor: Any, drives: list[Tensor], start: list[Tensor], weights: list[Tensor], span: Span, keep: bool
+) -> tuple[dict[str, Tensor], list[Tensor]]:
+    """All steps; returns the arrays ``output`` and, to ``keep``, those of the backward pass, and the last state.
+
+    Args:
+        drives: each ``(rows, *shape)``.
+        start: the fields of the state, each ``(B, *shape)``.
+    """
+    shared, rows = weights_of(plan, weights), span.first[-1]
+    names = {"output": plan.outputs[0]} | (plan.kept if keep else {})
+    tensors = {name: new_array(plan, value, rows, start[0]) for name, value in names.items()}
+    arrays = Arrays(tensors | {f"drive{k}": drive for k, drive in enumerate(drives)}, start)
+    carried = list(start)
+    for chunk in span.chunks(_width(plan, plan.hoisted_arrays.values()), CHUNK_BYTES, backwards=False):
+        hoist(plan, shared, arrays, chunk)
+        executor(plan.forward, plan.graph, shared, arrays, carried, chunk)
+    return tensors, carried
+
+
+def hoist(plan: Plan, shared: dict[Any, Any], arrays: Arrays, span: Span) -> None:
+    """The products of the drive, for all rows of a span at once."""
+    if not plan.hoisted:
+        return
+    found = dict(shared)
+    found["rows"] = span.rows.stop - span.rows.start
+    for k, value in enumerate(plan.drives):
+        found[value] = arrays.rows(f"drive{k}", span)
+    _torch.run_nodes(plan.graph, plan.hoisted, found)
+    for name, value in plan.hoisted_arrays.items():
+        arrays.tensors[name], arrays.base[name] = found[value].contiguous(), span.rows.start
+
+
+def backward(
+    plan: Plan,
+    executor: Any,
+    grad_output: Tensor | None,
+    grad_final: list[Tensor | None],
+    arrays: Arrays,
+    weights: list[Tensor],
+    span: Span,
+    needs: list[bool],
+) -> list[Tensor | None]:
+    """The gradients of each drive, field of the start and weight; None where none is needed or there is none.
+
+    Args:
+        arrays: what :func:`forward` returned, and the drives.
+        needs: which drives, fields and weights.
+    """
+    loop, graph, values = plan.backward, plan.graph, plan.graph.values
+    assert loop is not None
+    shared, like = weights_of(plan, weights), arrays.start[0]
+    if any(source.array == "grad" for source in loop.reads.values()):
+        if grad_output is None:
+            grad_output = torch.zeros_like(arrays.tensors["output"])
+        arrays.tensors["grad"] = grad_output
+    carried = _arriving(plan, grad_final, arrays)
+    count = len(plan.drives)
+    drive_gradients = [
+        new_array(plan, plan.drives[k], span.first[-1], like) if needs[k] and plan.gradients[k] is not None else None
+        for k in range(count)
+    ]
+    weights_wanted = any(needs[count + len(plan.states) :])
+    sums = {meet.result: torch.zeros(meet.shape, dtype=values[meet.result].dtype, device=like.device) for meet in plan.meets}
+    made = {node.result for node in plan.outgoing}
+    widths = [*plan.hoisted_arrays.values(), *loop.writes.values()]
+    for chunk in span.chunks(_width(plan, widths), CHUNK_BYTES, backwards=True):
+        rows = chunk.rows.stop - chunk.rows.start
+        if any(source.array in plan.hoisted_arrays for source in plan.seen.values()):
+            hoist(plan, shared, arrays, chunk)
+        for name, value in loop.writes.items():
+            arrays.tensors[name] = new_array(plan, value, rows, like)
+            arrays.base[name] = chunk.rows.start
+        executor(loop, graph, shared, arrays, carried, chunk)
+        found = Found(plan, shared, arrays, chunk)
+        for k, gradient in enumerate(drive_gradients):
+            if gradient is not None:
+                gradient[chunk.rows] = found[plan.gradients[k]]
+        if weights_wanted:
+            for meet in plan.meets:
+                _add(sums[meet.result], found[meet.left], None if meet.right is None else found[meet.right])
+    del made
+    found_after: dict[Any, Any] = shared | sums
+    if weights_wanted:
+        _torch.run_nodes(graph, plan.after, found_after)
+    fields = iter(carried)
+    result: list[Tensor | None] = list(drive_gradients)
+    arriving = {a for a, _ in loop.carried}
+    for k, value in enumerate(plan.gradients[count:], start=count):
+        if k < count + len(plan.states):
+            grad = next(fields) if _grad_of(plan, k - count) in arriving else None
+        else:
+            grad = None if value is None or not needs[k] else found_after[value]
+        result.append(grad if needs[k] else None)
+    return result
+
+
+def _grad_of(plan: Plan, k: int) -> int | None:
+    return plan.arriving[k]
+
+
+def _arriving(plan: Plan, grad_final: list[Tensor | None], arrays: Arrays) -> list[Tensor]:
+    assert plan.backward is not None
+    order = {value: k for k, value in enumerate(plan.arriving)}
+    found = []
+    for value, _ in plan.backward.carried:
+        k = order[value]
+        given = grad_final[k]
+        found.append(torch.zeros_like(arrays.start[k]) if given is None else given.clone())
+    return found
+
+
+class Found(dict[Any, Any]):
+    """Row values of a chunk, looked up where they lie or computed when they are first asked for."""
+
+    def __init__(self, plan: Plan, shared: dict[Any, Any], arrays: Arrays, span: Span) -> None:
+        super().__init__(shared)
+        self["rows"] = span.rows.stop - span.rows.start
+        self.plan, self.arrays, self.span = plan, arrays, span
+        self.makers = {node.result: node for node in plan.outgoing}
+
+    def __missing__(self, value: int) -> Any:
+        source: Source | None = self.plan.seen.get(value)
+        if source is None:
+            node = self.makers[value]
+            for a in node.args:
+                self[a]
+            _torch.run_nodes(self.plan.graph, [node], self)
+            return self[value]
+        if source.before is None:
+            self[value] = self.arrays.rows(source.array, self.span)
+        else:
+            self[value] = self.arrays.all_before(source, self.span)
+        return self[value]
+
+
+def _add(total: Tensor, left: Tensor, right: Tensor | None) -> None:
+    if right is None:
+        total += column_sums(left.reshape(len(left), -1)).view(total.shape)
+    else:
+        a, b = left.reshape(-1, left.shape[-1]), right.reshape(-1, right.shape[-1])
+        matmul(a.t(), b, total.view(a.shape[1], b.shape[1]), add=True)
+
+
+def _width(plan: Plan, values: Any) -> int:
+    """Bytes per row of some values."""
+    return sum(plan.graph.values[v].size * plan.graph.values[v].dtype.itemsize for v in values)
+
+
+__all__ = ["backward", "borrow", "forward", "hoist"]

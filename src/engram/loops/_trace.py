@@ -1,0 +1,230 @@
+"""What a step does, written down: the torch operations of one step and of its gradient, in their order.
+
+A cell's ``output(step(drive(x), state))`` is run twice, on batches of two and of three rows, and autograd is asked for
+the gradient of everything it read. Each time a dispatch mode notes every operation. The two records must agree in all
+but the sizes that come from the batch: what differs tells which axis of which tensor the batch is, and a step that does
+something else the second time (a counter, a clock, a branch on the number of rows) is found out here.
+
+Nothing is symbolic, so a trace takes milliseconds; torch's own tracers import a second's worth of modules.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from engram.maps import without_autocast
+from engram.state import State, each, parts
+
+BATCHES = (2, 3)
+_HERE, _TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
+
+
+class CannotCompile(Exception):
+    """Why a step stays a Python loop, in words; ``line`` is where, as ``file:number`` and the text of that line."""
+
+    def __init__(self, reason: str, line: str = "") -> None:
+        super().__init__(f"{reason}, at {line}" if line else reason)
+        self.reason, self.line = reason, line
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A tensor of a record, by its number."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operation: its results are numbered in the order of ``results``."""
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    results: tuple[int, ...]
+    line: str
+
+
+@dataclass
+class Record:
+    """What ran on one batch. The numbers of the tensors are the same in every record of a step."""
+
+    tensors: list[Tensor] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    drives: list[int] = field(default_factory=list)
+    states: list[int] = field(default_factory=list)
+    weights: list[int] = field(default_factory=list)
+    constants: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    """Of the step: what the layer shows, then the fields of the new state."""
+    grads: list[int] = field(default_factory=list)
+    """dL/d of each of ``outputs``; -1 for those without a gradient."""
+    gradients: list[int] = field(default_factory=list)
+    """dL/d of each of ``drives``, ``states`` and ``weights``; -1 where there is none."""
+    forward: int = 0
+    """So many calls are those of the step; the others are those of its gradient."""
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.record = Record()
+        self.numbers: dict[int, int] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first call imports torch._dynamo, which takes longer than a hundred traces
+
+    def number(self, tensor: Tensor) -> int:
+        """Of a tensor seen before, or of one that comes from outside: a constant."""
+        if id(tensor) not in self.numbers:
+            if tensor.requires_grad:
+                raise CannotCompile("the step reads a parameter that is not in the cell", _line())
+            self.record.constants.append(self.enter(tensor))
+        return self.numbers[id(tensor)]
+
+    def enter(self, tensor: Tensor) -> int:
+        self.numbers[id(tensor)] = len(self.record.tensors)
+        self.record.tensors.append(tensor)
+        return self.numbers[id(tensor)]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        line = _line()
+        _refuse(func, line)
+        noted_args, noted_kwargs = _replace(args, self.number), _replace(kwargs, self.number)
+        out = func(*args, **kwargs)
+        results = out if isinstance(out, (tuple, list)) else (out,)
+        numbers = tuple(self.enter(result) if isinstance(result, Tensor) else -1 for result in results)
+        self.record.calls.append(Call(func, noted_args, noted_kwargs, numbers, line))
+        return out
+
+
+def _replace(value: Any, number: Callable[[Tensor], int]) -> Any:
+    if isinstance(value, Tensor):
+        return Ref(number(value))
+    if isinstance(value, (list, tuple)):
+        return tuple(_replace(item, number) for item in value)
+    if isinstance(value, dict):
+        return {key: _replace(item, number) for key, item in value.items()}
+    return value
+
+
+def _refuse(func: Any, line: str) -> None:
+    """Operations that no loop can take: they read a number out of a tensor, change one in place, or sample."""
+    name = str(func).removeprefix("aten.")
+    if name in ("_local_scalar_dense.default", "is_nonzero.default", "nonzero.default", "masked_select.default"):
+        raise CannotCompile("the step depends on the values of a tensor (a branch, .item(), a mask as an index)", line)
+    if torch.Tag.nondeterministic_seeded in func.tags:
+        raise CannotCompile("the step samples random numbers; sample them in drive()", line)
+    if func._schema.is_mutable:
+        raise CannotCompile(f"the step changes a tensor in place ({name})", line)
+
+
+def _line() -> str:
+    """Where somebody's code called torch: the innermost frame that is neither torch's nor of this folder."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_HERE, _TORCH)) and not name.startswith("<"):
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+Step = Callable[[Any, State], tuple[Tensor, State]]
+"""From the drive of a step and a state to what the layer shows and the new state."""
+
+
+def record(step: Step, drives: list[Tensor], state: State, weights: list[Tensor]) -> Record:
+    """Run ``step(drives, state)`` once and note what it does; all tensors given are leaves."""
+    mode = _Recorder()
+    found = mode.record
+    found.drives = [mode.enter(tensor) for tensor in drives]
+    found.states = [mode.enter(tensor) for tensor in parts(state)]
+    found.weights = [mode.enter(tensor) for tensor in weights]
+    with torch.inference_mode(False), torch.enable_grad(), without_autocast(drives[0]), mode:
+        output, new = step(drives, state)
+        _check(new, state)
+        outputs = [output, *parts(new)]
+        found.outputs = [mode.number(tensor) for tensor in outputs]
+        found.forward = len(found.calls)
+        pairs = [(tensor, torch.ones_like(tensor)) for tensor in outputs if tensor.requires_grad]
+        del found.calls[found.forward :]
+        grads = iter([mode.enter(grad.detach()) for _, grad in pairs])
+        found.grads = [next(grads) if tensor.requires_grad else -1 for tensor in outputs]
+        del found.calls[found.forward :]
+        inputs = [found.tensors[n] for n in (*found.drives, *found.states, *found.weights)]
+        wanted = [tensor for tensor in inputs if tensor.requires_grad]
+        given = [found.tensors[n] for n in found.grads if n >= 0]
+        gradients = iter(
+            torch.autograd.grad([t for t, _ in pairs], wanted, given, allow_unused=True) if pairs and wanted else ()
+        )
+        for tensor in inputs:
+            gradient = next(gradients, None) if tensor.requires_grad else None
+            found.gradients.append(-1 if gradient is None else mode.number(gradient))
+    return found
+
+
+def _check(new: State, state: State) -> None:
+    """A step gives back what it was given: as many fields, each of the same shape and dtype."""
+    given, back = parts(state), parts(new)
+    if isinstance(state, tuple) != isinstance(new, tuple) or len(given) != len(back):
+        raise CannotCompile(f"the step returns {len(back)} field(s), its state has {len(given)}")
+    for k, (old, now) in enumerate(zip(given, back, strict=True)):
+        if not isinstance(now, Tensor) or (old.shape, old.dtype) != (now.shape, now.dtype):
+            got = f"{tuple(now.shape)} of {now.dtype}" if isinstance(now, Tensor) else type(now).__name__
+            raise CannotCompile(
+                f"the step returns field {k} as {got}; the state has {tuple(old.shape)} of {old.dtype}"
+            )
+
+
+def compare(first: Record, second: Record) -> None:
+    """Refuse a step whose operations or constants are others the second time."""
+    same = len(first.calls) == len(second.calls) and first.forward == second.forward
+    for a, b in zip(first.calls, second.calls, strict=False):
+        if a.function is not b.function or a.results != b.results:
+            raise CannotCompile("the step does something else the second time, or for another batch size", b.line)
+        if not _alike((a.args, a.kwargs), (b.args, b.kwargs)):
+            raise CannotCompile("the step uses a number that changes from call to call or with the batch size", b.line)
+    if not same or first.outputs != second.outputs or first.gradients != second.gradients:
+        raise CannotCompile("the step does something else the second time, or for another batch size")
+    for k in first.constants:
+        a, b = first.tensors[k], second.tensors[k]
+        if a.shape == b.shape and not torch.equal(a, b) and not bool(a.isnan().any()):
+            raise CannotCompile("the step uses a tensor that changes from call to call")
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Equal, but for whole numbers that grow with the batch as sizes do."""
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
+    if type(a) is int and type(b) is int:
+        return a == b or a * BATCHES[1] == b * BATCHES[0]
+    return bool(a == b) or (a != a and b != b)
+
+
+@contextmanager
+def swapped(module: nn.Module, tensors: dict[str, Tensor]) -> Iterator[None]:
+    """The module with other tensors in place of its own, for the length of the block."""
+    with torch.nn.utils.stateless._reparametrize_module(module, tensors):
+        yield
+
+
+def fresh(tensor: Tensor) -> Tensor:
+    """A leaf with the numbers of a tensor, differentiable if it can be."""
+    leaf = tensor.detach().clone()
+    return leaf.requires_grad_() if leaf.is_floating_point() or leaf.is_complex() else leaf
+
+
+def fresh_state(state: State) -> State:
+    return each(fresh, state)

@@ -1,0 +1,154 @@
+/* Functions on vectors of numbers, and the same on one: what generated loops are made of. Plain C with the vector
+ * extensions of gcc and clang. A name ends in _v for vectors (vec, and mask for truth values) and in _s for one number,
+ * which is computed as a vector of equal ones, so that a number's bits do not depend on its place. */
+#include "runtime.h"
+
+#if DOUBLE
+#define LIBM(name) __builtin_##name
+#else
+#define LIBM(name) __builtin_##name##f
+#endif
+
+INLINE vec load_part(const REAL *p, int64_t count) {
+  REAL whole[VL];
+  for (int64_t l = 0; l < VL; l++) whole[l] = l < count ? p[l] : 0;
+  return load(whole);
+}
+INLINE void store_part(REAL *p, vec v, int64_t count) {
+  REAL whole[VL];
+  store(whole, v);
+  for (int64_t l = 0; l < count; l++) p[l] = whole[l];
+}
+
+INLINE vec where_v(mask m, vec yes, vec no) { return (vec)((m & (mask)yes) | (~m & (mask)no)); }
+INLINE vec truth_v(mask m) { return where_v(m, all(1), all(0)); }
+INLINE vec least_v(vec a, vec b) { return where_v((a != a) | (a < b), a, b); } /* a NaN stays one, as in torch */
+INLINE vec most_v(vec a, vec b) { return where_v((a != a) | (a > b), a, b); }
+INLINE vec limited_v(vec x, REAL limit) { /* a NaN passes through: both comparisons are false */
+  x = where_v(x > all(limit), all(limit), x);
+  return where_v(x < all(-limit), all(-limit), x);
+}
+
+/* x = k log 2 + r: 2^k, and (exp(r) - 1) by its power series. */
+typedef struct {
+  vec power, rest;
+} exponential;
+INLINE exponential split_exp(vec x) {
+#if DOUBLE
+  const REAL magic = 0x1.8p52, ln2_high = 0x1.62e42fee00000p-1, ln2_low = 0x1.a39ef35793c76p-33;
+  const int digits = 52, terms = 13;
+  const WORD one = 0x3ff0000000000000;
+#else
+  const REAL magic = 0x1.8p23f, ln2_high = 0x1.62e400p-1f, ln2_low = 0x1.7f7d1cp-20f;
+  const int digits = 23, terms = 7;
+  const WORD one = 0x3f800000;
+#endif
+  static const REAL inverse_factorial[] = {
+      0, 1, 0.5, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
+      1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0};
+  vec shifted = x * (REAL)1.44269504088896340736 + magic; /* the low bits of `shifted` are the integer k */
+  vec k = shifted - magic;
+  vec r = x - k * ln2_high - k * ln2_low;
+  vec sum = all(inverse_factorial[terms]);
+#pragma GCC unroll 16
+  for (int i = terms - 1; i >= 1; i--) sum = sum * r + inverse_factorial[i];
+  return (exponential){(vec)(((mask)shifted << digits) + one), sum * r};
+}
+INLINE vec exp_minus_one(vec x) { /* without cancellation near 0 */
+  exponential e = split_exp(x);
+  return e.power * e.rest + (e.power - (REAL)1);
+}
+INLINE vec exp_v(vec x) { /* of half of x, squared: 2^k neither overflows nor vanishes before the result does */
+  exponential e = split_exp(limited_v(x * (REAL)0.5, DOUBLE ? 700 : 80));
+  vec half = e.power * e.rest + e.power;
+  return half * half;
+}
+INLINE vec tanh_v(vec z) {
+  vec e = exp_minus_one(limited_v(z, DOUBLE ? 20 : 10) * (REAL)2);
+  return e / (e + (REAL)2);
+}
+INLINE vec sigmoid_v(vec z) { /* beyond the limit exp(-z) overflows, and 1 / (1 + infinity) is 0 */
+  const REAL limit = DOUBLE ? 709 : 88;
+  return where_v(z < all(-limit), all(0), (REAL)1 / ((REAL)2 + exp_minus_one(limited_v(-z, limit))));
+}
+INLINE vec sign_v(vec z) { return where_v(z > all(0), all(1), where_v(z < all(0), all(-1), z * (REAL)0)); }
+INLINE vec abs_v(vec z) { return where_v(z < all(0), -z, where_v(z == all(0), all(0), z)); }
+INLINE vec relu_v(vec z) { return where_v(z < all(0), all(0), z); } /* a NaN stays one, as in torch */
+INLINE vec threshold_v(vec g, vec h, vec limit) { return where_v(h <= limit, all(0), g); } /* a NaN passes g */
+INLINE vec leaky_v(vec z, vec slope) { return where_v(z > all(0), z, z * slope); }
+
+#define LIFT(name)                                                   \
+  INLINE vec name##_v(vec x) {                                       \
+    for (int64_t l = 0; l < VL; l++) x[l] = LIBM(name)(x[l]);        \
+    return x;                                                        \
+  }                                                                  \
+  INLINE REAL name##_s(REAL x) { return LIBM(name)(x); }
+LIFT(sqrt) LIFT(log) LIFT(log1p) LIFT(log2) LIFT(expm1) LIFT(sin) LIFT(cos) LIFT(tan) LIFT(asin) LIFT(acos) LIFT(atan)
+LIFT(sinh) LIFT(cosh) LIFT(erf) LIFT(floor) LIFT(ceil) LIFT(trunc)
+#define LIFT2(name)                                                          \
+  INLINE vec name##_v(vec x, vec y) {                                        \
+    for (int64_t l = 0; l < VL; l++) x[l] = LIBM(name)(x[l], y[l]);          \
+    return x;                                                                \
+  }                                                                          \
+  INLINE REAL name##_s(REAL x, REAL y) { return LIBM(name)(x, y); }
+LIFT2(pow) LIFT2(atan2) LIFT2(fmod)
+
+#define ONE(name) INLINE REAL name##_s(REAL x) { return name##_v(all(x))[0]; }
+ONE(tanh) ONE(sigmoid) ONE(exp) ONE(sign) ONE(abs) ONE(relu)
+INLINE REAL least_s(REAL a, REAL b) { return (a != a) | (a < b) ? a : b; }
+INLINE REAL most_s(REAL a, REAL b) { return (a != a) | (a > b) ? a : b; }
+INLINE REAL threshold_s(REAL g, REAL h, REAL limit) { return h <= limit ? 0 : g; }
+INLINE REAL leaky_s(REAL z, REAL slope) { return z > 0 ? z : z * slope; }
+#define where_s(m, yes, no) ((m) ? (yes) : (no))
+#define truth_s(m) ((REAL)((m) != 0))
+
+/* Sums in a fixed order: LANES partial sums side by side, then their sum. */
+#define LANES 16
+INLINE REAL fold(const REAL *lane) {
+  REAL total = 0;
+  for (int l = 0; l < LANES; l++) total += lane[l];
+  return total;
+}
+INLINE REAL sum_of(const REAL *x, int64_t n) {
+  REAL lane[LANES] = {0};
+  int64_t j = 0;
+  for (; j + LANES <= n; j += LANES)
+    for (int l = 0; l < LANES; l++) lane[l] += x[j + l];
+  for (int l = 0; j < n; j++, l++) lane[l] += x[j];
+  return fold(lane);
+}
+INLINE REAL dot(const REAL *restrict x, const REAL *restrict y, int64_t n) {
+  REAL lane[LANES] = {0};
+  int64_t j = 0;
+  for (; j + LANES <= n; j += LANES)
+    for (int l = 0; l < LANES; l++) lane[l] += x[j + l] * y[j + l];
+  for (int l = 0; j < n; j++, l++) lane[l] += x[j] * y[j];
+  return fold(lane);
+}
+
+/* What a generated loop is given. Row i of step t is row offsets[t] + i of every array. */
+typedef struct {
+  const engram_runtime *rt;
+  int64_t begin, end, batch, blocks; /* steps, rows, and pieces of the batch */
+  const int64_t *alive, *offsets;    /* rows alive at each step, and the first row of each step */
+  int64_t steps;                     /* of the whole sequence */
+  int reverse, backwards;
+  const int64_t *n; /* sizes */
+  const REAL *s;    /* numbers */
+  void *const *a;   /* arrays, starts, carried values, shared values, panels: in the order in which the loop names them */
+} loop_call;
+
+INLINE int64_t rows_alive(const loop_call *c, int64_t t, int64_t first, int64_t rows) {
+  int64_t m = (t < 0 || t >= c->steps ? 0 : c->alive[t]) - first;
+  return m < 0 ? 0 : m > rows ? rows : m;
+}
+INLINE int64_t room(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* Cut the batch into even blocks, at least one for each thread. Rows never meet: how they are cut changes nothing. */
+INLINE int run_blocks(loop_call *c, int threads, work_function *work) {
+  c->blocks = (c->batch + c->rt->most_rows - 1) / c->rt->most_rows;
+  if (threads > 1 && c->blocks < threads) c->blocks = c->batch < threads ? c->batch : threads;
+  if (threads > 1) c->blocks = (c->blocks + threads - 1) / threads * threads;
+  if (c->blocks > c->batch) c->blocks = c->batch;
+  return c->rt->share(c->blocks, threads, work, c);
+}
