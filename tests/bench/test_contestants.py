@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from engram.bench._contestants import GeotorchRNN, LoopRNN, Size, contestants, floor, training_step
-from engram.kernels import _additive, _compiled, _eager, status
+from engram.loops import _additive, _compiled, _eager, status
 from engram.maps import orthogonality_error
 from engram.nn import RNN
 

@@ -80,6 +80,6 @@ def test_summary_of_a_hand_made_table() -> None:
 
 def test_machine_says_what_the_numbers_depend_on() -> None:
     found = machine()
-    assert found.keys() >= {"processor", "cores", "load_average", "torch", "python", "kernels"}
-    assert found["kernels"].keys() == {"kernel", "float32", "float64"}
+    assert found.keys() >= {"processor", "cores", "load_average", "torch", "python", "loops"}
+    assert found["loops"].keys() == {"executor", "float32", "float64"}
     assert len(found["load_average"]) == 3

@@ -8,18 +8,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from engram import kernels
+from engram import loops
 
 Results = Mapping[str, Tensor]
 
 
-@pytest.fixture(params=["compiled", "eager", "reference"])
+@pytest.fixture(params=["compiled", "torch", "plain"])
 def kernel(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each time loop in turn; the compiled one only where there is a compiler."""
-    status = kernels.status()["float64"]
+    status = loops.status()["float64"]
     if request.param == "compiled" and not status.startswith("compiled"):
         pytest.skip(f"no compiled loop on this machine: {status}")
-    with kernels.use(request.param):
+    with loops.use(request.param):
         yield request.param
 
 

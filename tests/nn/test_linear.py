@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engram import kernels
+from engram import loops
 from engram.errors import OptionError
-from engram.kernels import _linear_scan, additive_reference, linear_scan, linear_scan_last
+from engram.loops import _linear_scan, additive_reference, linear_scan, linear_scan_last
 from engram.nn import RNN, DepthRNN, LinearRNN, check_contract
 
 
@@ -91,8 +91,8 @@ def test_a_delay_line_is_exact() -> None:
     cell.weight_hh.copy_(torch.diag(torch.ones(4), -1))
     cell.weight_ih.copy_(torch.eye(5)[:, :1])
     x = torch.randn(2000, 1, 1)
-    for kernel in ("auto", "eager", "reference"):
-        with kernels.use(kernel):
+    for kernel in ("auto", "torch", "plain"):
+        with loops.use(kernel):
             assert layer(x)[0][4:, :, 4:].equal(x[:-4])
 
 
@@ -111,7 +111,7 @@ def test_blocks_are_the_loop(steps: int, dtype: torch.dtype, reverse: bool) -> N
     """Values and gradients to 1e-10, at lengths that the block divides and that it does not."""
     arguments = [randn(steps, 2, 3, dtype=dtype) / 30, randn(4, 3, dtype=dtype), randn(4, dtype=dtype) / 30]
     arguments += [torch.linalg.qr(randn(4, 4, dtype=dtype))[0] * 0.99, randn(2, 4, dtype=dtype)]
-    with kernels.use("eager"):
+    with loops.use("torch"):
         assert _linear_scan.in_blocks(arguments[0], arguments[3], None)
         found = gradients(lambda *a: linear_scan(*a, reverse=reverse), arguments)
         last = gradients(lambda *a: (linear_scan_last(*a, reverse=reverse),), arguments)
@@ -128,14 +128,14 @@ def test_blocks_are_the_loop(steps: int, dtype: torch.dtype, reverse: bool) -> N
 def test_where_blocks_run() -> None:
     """Never beside a compiled loop, never for packed rows, only where they were measured to be faster."""
     x, w = torch.zeros(1024, 2, 3), torch.zeros(4, 4)
-    with kernels.use("eager"):
+    with loops.use("torch"):
         assert _linear_scan.in_blocks(x, w, None)
         assert not _linear_scan.in_blocks(x[:1023], w, None)
         assert not _linear_scan.in_blocks(x, torch.zeros(257, 257), None)
         assert not _linear_scan.in_blocks(x.view(2048, 3), w, torch.full((1024,), 2))
-    with kernels.use("reference"):
+    with loops.use("plain"):
         assert not _linear_scan.in_blocks(x, w, None)
-    if kernels.status()["float32"].startswith("compiled"):
+    if loops.status()["float32"].startswith("compiled"):
         assert not _linear_scan.in_blocks(x, w, None)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engram.certify._rac import RAC as Circuit
 from engram.errors import DTypeError, OptionError
-from engram.kernels import use
+from engram.loops import use
 from engram.nn import MIRNN, RAC, TensorTrainNet
 
 F64 = torch.float64
@@ -191,7 +191,7 @@ def test_the_kernel_is_the_plain_step(kind: type) -> None:
     torch.manual_seed(0)
     layer, x = kind(3, 4, 2, bidirectional=True, map="cayley", dtype=F64), torch.randn(5, 2, 3, dtype=F64)
     fast = torch.autograd.grad(layer(x)[0].square().sum(), list(layer.parameters()))
-    with use("reference"):
+    with use("plain"):
         slow = torch.autograd.grad(layer(x)[0].square().sum(), list(layer.parameters()))
     for a, b in zip(fast, slow, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from engram.kernels import ACTIVATIONS, activate
+from engram.loops import ACTIVATIONS, activate
 from engram.nn import RNN
 
 TOLERANCE = 1e-12  # float64: the same sums

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from engram import kernels
+from engram import loops
 from engram.errors import DTypeError, OptionError, ShapeError
 from engram.nn import S4, S4D, S4Cell, S4State, check_contract
 
@@ -67,7 +67,7 @@ def test_packed_convolution_is_packed_recurrence(
     packed = pack_padded_sequence(randn(9, 4, 3), torch.tensor([4, 9, 1, 7]), enforce_sorted=False)
     state = S4State(randn(len(layer.cells), 4, 6), randn(len(layer.cells), 4, 6, 3, 2))
     found = measure(layer, packed, state)
-    with kernels.use("reference"):
+    with loops.use("plain"):
         agree(found, measure(layer, packed, state), 1e-10)
 
 
@@ -133,7 +133,7 @@ def test_two_sided_kernel_reads_ahead(kind: type[S4D]) -> None:
     for t in range(8):
         for s in range(8):
             expected[t] += (ahead[:, t - s] if s <= t else back[:, s - t - 1]) * u[s]
-    torch.testing.assert_close(kernels.convolve(u, ahead, back), expected, atol=1e-12, rtol=0)
+    torch.testing.assert_close(loops.convolve(u, ahead, back), expected, atol=1e-12, rtol=0)
     layer = kind(3, 4, 2, state_size=4, two_sided=True, dtype=torch.float64)
     packed = pack_padded_sequence(u, torch.tensor([5, 8]), enforce_sorted=False)
     padded, _ = pad_packed_sequence(layer(packed)[0])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from engram.errors import OptionError
-from engram.kernels import use
+from engram.loops import use
 from engram.nn import CPBIRNN, CPRNN, RAC, BilinearRNN, SecondOrderRNN
 
 F64 = torch.float64
@@ -40,7 +40,7 @@ def test_the_kernel_is_the_plain_step(kind: Any, residual: bool) -> None:
     x = torch.randn(5, 2, 4, dtype=F64)
     names = [name for name, _ in layer.named_parameters()]
     found = {}
-    for kernel in ("auto", "reference"):
+    for kernel in ("auto", "plain"):
         with use(kernel):
             found[kernel] = torch.autograd.grad(layer(x)[0].square().sum(), list(layer.parameters()))
     for name, a, b in zip(names, *found.values(), strict=True):

@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engram import kernels
+from engram import loops
 from engram.errors import DTypeError, OptionError, ShapeError
 from engram.models import MODELS
 from engram.nn import RAC, S4D, Recurrent
 
 LAYERS = [name for name, entry in MODELS.items() if issubclass(entry.kind, Recurrent)]
-KERNELS = ("auto", "eager", "reference")
+KERNELS = ("auto", "torch", "plain")
 
 
 def tensors(state: object) -> list[Tensor]:
@@ -72,7 +72,7 @@ def test_empty_batches(name: str, options: dict[str, object]) -> None:
     for kernel in KERNELS:
         layer.zero_grad()
         x = torch.randn((0, 6, 3) if layer.batch_first else (6, 0, 3), requires_grad=True)
-        with kernels.use(kernel):
+        with loops.use(kernel):
             output, state = layer(x)
             again, _ = layer(x, hx=state)
             torch.stack([t.abs().sum() for t in (output, *tensors(state))]).sum().backward()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from engram.kernels import activate, use
+from engram.loops import activate, use
 from engram.nn import RNN, ExpRNN, NonNormalRNN, ScoRNN
 
 
@@ -96,8 +96,8 @@ def contestants(size: Size) -> dict[str, Callable[[], None]]:
         "engram-modrelu": engram(activation="modrelu"),
         "engram-exponential": engram(activation="modrelu", map="exponential"),
         "engram-cayley": engram(activation="modrelu", map="cayley"),
-        "engram-uncompiled": engram("eager"),
-        "engram-modrelu-uncompiled": engram("eager", activation="modrelu"),
+        "engram-uncompiled": engram("torch"),
+        "engram-modrelu-uncompiled": engram("torch", activation="modrelu"),
         "ExpRNN": other(ExpRNN(size.D, size.H)),
         "ScoRNN": other(ScoRNN(size.D, size.H)),
         "NonNormalRNN": other(NonNormalRNN(size.D, size.H)),

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from engram.kernels import status
+from engram.loops import status
 
 
 def interleaved(
@@ -66,5 +66,5 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "kernels": status(),
+        "loops": status(),
     }

@@ -45,11 +45,11 @@ def contestants(steps: int) -> dict[str, Callable[[], None]]:
 
     return {
         "S4D": step(S4D(HIDDEN, HIDDEN, state_size=STATE)),
-        "S4D, step loop": step(S4D(HIDDEN, HIDDEN, state_size=STATE), "reference"),
+        "S4D, step loop": step(S4D(HIDDEN, HIDDEN, state_size=STATE), "plain"),
         "S4": step(S4(HIDDEN, HIDDEN, state_size=STATE)),
         "LinearRNN": step(LinearRNN(HIDDEN, HIDDEN)),
-        "LinearRNN, blocks": step(LinearRNN(HIDDEN, HIDDEN), "eager"),
-        "LinearRNN, step loop": step(LinearRNN(HIDDEN, HIDDEN), "reference"),
+        "LinearRNN, blocks": step(LinearRNN(HIDDEN, HIDDEN), "torch"),
+        "LinearRNN, step loop": step(LinearRNN(HIDDEN, HIDDEN), "plain"),
     }
 
 

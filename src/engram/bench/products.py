@@ -32,7 +32,7 @@ LAYERS: dict[str, type[Recurrent]] = {"MIRNN": MIRNN, "RAC": RAC, "CPRNN": CPRNN
 def bench_products(quick: bool = False, repeats: int = 7, tell: Callable[[str], None] = print) -> dict[str, Any]:
     """Race all contestants; returns ``summary`` (ratios and exponents), ``rows`` (milliseconds) and ``machine``.
 
-    The plain loop is :func:`engram.kernels.use` ``("reference")``: one product for the input of all steps, then torch
+    The plain loop is :func:`engram.loops.use` ``("plain")``: one product for the input of all steps, then torch
     operations step by step, differentiated by autograd. Exponents: of the time of a step over hidden units 16 to 256,
     inputs as wide as the state (the upper layers of a deep network).
     """
@@ -73,8 +73,8 @@ def _contestants(size: Size) -> dict[str, Callable[[], None]]:
         if isinstance(layer, RAC):
             layer = _steady(size)
         calls[name] = training_step(layer, input, gradient)
-        calls[f"{name} uncompiled"] = training_step(layer, input, gradient, "eager")
-        calls[f"{name} plain loop"] = training_step(layer, input, gradient, "reference")
+        calls[f"{name} uncompiled"] = training_step(layer, input, gradient, "torch")
+        calls[f"{name} plain loop"] = training_step(layer, input, gradient, "plain")
     return calls
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -91,7 +92,7 @@ class Lowering:
     def op(self, function: Any, *args: Any, shape: tuple[int, ...] | None = None, dtype: Any = None) -> int:
         """A pointwise node; values are given as :class:`Ref`, and broadcast as rows do."""
         refs = [self.graph.values[a.number] for a in args if isinstance(a, Ref)]
-        shape = tuple(torch.broadcast_shapes(*(v.shape for v in refs))) if shape is None else shape
+        shape = np.broadcast_shapes(*(v.shape for v in refs)) if shape is None else shape  # torch's imports sympy
         dtype = dtype or next(v.dtype for v in refs)
         numbers = tuple(a.number for a in args if isinstance(a, Ref))
         rows = any(v.rows for v in refs)

@@ -70,6 +70,22 @@ class Plan:
     seen: dict[int, Source]
     """Where each row value that outgoing nodes and meets read lies."""
 
+    def used_weights(self) -> set[int]:
+        """The weights that some part reads, or that have a gradient."""
+        nodes = [*self.before, *self.hoisted, *self.forward.nodes, *self.outgoing, *self.after]
+        nodes += self.backward.nodes if self.backward else []
+        read = {a for node in nodes for a in node.args}
+        return {w for w, gradient in zip(self.weights, self._of_weights(), strict=True) if w in read or gradient is not None}
+
+    def keep_weights(self, used: set[int]) -> None:
+        """Take those that are not used out of the lists."""
+        pairs = [(w, g) for w, g in zip(self.weights, self._of_weights(), strict=True) if w in used]
+        rows = self.gradients[: len(self.drives) + len(self.states)]
+        self.weights, self.gradients = [w for w, _ in pairs], [*rows, *(g for _, g in pairs)]
+
+    def _of_weights(self) -> list[int | None]:
+        return self.gradients[len(self.drives) + len(self.states) :]
+
 
 def make_plan(step: Lowered) -> Plan:
     """Divide a step and its gradient into the parts of a plan."""

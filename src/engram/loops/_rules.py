@@ -351,7 +351,7 @@ def product(w: Lowering, rows: int, matrix: int) -> int:
 def _shared_call(w: Lowering, function: Any, value: int, *args: Any) -> int:
     """One more operation on a shared value."""
     was = w.graph.values[value]
-    shape = tuple(function(torch.empty(was.shape, device="meta"), *args).shape)
+    shape = tuple(function(torch.empty(1).expand(was.shape), *args).shape)
     result = w.graph.value(shape, was.dtype, False)
     w.graph.nodes.append(Node("shared", (value,), (result,), (function, (Ref(value), *args), {}), w.line))
     return result

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.kernels._products import column_sums, matmul
-from engram.kernels._workspace import borrow
+from engram.loops._products import column_sums, matmul
+from engram.loops._memory import empty
 from engram.loops import _torch
 from engram.loops._layout import Arrays, Span
 from engram.loops._plan import Plan, Source
@@ -24,11 +24,11 @@ def weights_of(plan: Plan, weights: list[Tensor]) -> dict[Any, Any]:
 
 def new_array(plan: Plan, value: int, rows: int, like: Tensor) -> Tensor:
     kind = plan.graph.values[value]
-    return torch.empty((rows, *kind.shape), dtype=kind.dtype, device=like.device)
+    return empty((rows, *kind.shape), like, kind.dtype)
 
 
 def forward(
-    plan: Plan, executor: Any, drives: list[Tensor], start: list[Tensor], weights: list[Tensor], span: Span, keep: bool
+    plan: Plan, executor: Any, drives: list[Tensor], start: list[Tensor], weights: list[Tensor], span: Span, keep: bool, whole: bool = True
 ) -> tuple[dict[str, Tensor], list[Tensor]]:
     """All steps; returns the arrays ``output`` and, to ``keep``, those of the backward pass, and the last state.
 
@@ -37,7 +37,7 @@ def forward(
         start: the fields of the state, each ``(B, *shape)``.
     """
     shared, rows = weights_of(plan, weights), span.first[-1]
-    names = {"output": plan.outputs[0]} | (plan.kept if keep else {})
+    names = ({"output": plan.outputs[0]} if whole else {}) | (plan.kept if keep else {})
     tensors = {name: new_array(plan, value, rows, start[0]) for name, value in names.items()}
     arrays = Arrays(tensors | {f"drive{k}": drive for k, drive in enumerate(drives)}, start)
     carried = list(start)
@@ -176,4 +176,3 @@ def _width(plan: Plan, values: Any) -> int:
     return sum(plan.graph.values[v].size * plan.graph.values[v].dtype.itemsize for v in values)
 
 
-__all__ = ["backward", "borrow", "forward", "hoist"]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.kernels._products import Multiplier
+from engram.loops._products import Multiplier
 from engram.loops._graph import Graph, Node, fill_in
 from engram.loops._layout import Arrays, Span
 from engram.loops._plan import Program

@@ -9,18 +9,17 @@ Nothing is symbolic, so a trace takes milliseconds; torch's own tracers import a
 """
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engram.maps import without_autocast
-from engram.state import State, each, parts
+from engram.state import State, parts
 
 BATCHES = (2, 3)
 _HERE, _TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
@@ -139,6 +138,22 @@ def _line() -> str:
     return ""
 
 
+class _Given(torch.autograd.Function):
+    """A number whose gradient with respect to some tensors is what is given.
+
+    For torch.autograd.grad, whose ``grad_outputs`` would do the same after importing sympy.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, grads: list[Tensor], *tensors: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.grads = grads
+        return torch.zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> Any:
+        return (None, *ctx.grads)
+
+
 Step = Callable[[Any, State], tuple[Tensor, State]]
 """From the drive of a step and a state to what the layer shows and the new state."""
 
@@ -164,9 +179,11 @@ def record(step: Step, drives: list[Tensor], state: State, weights: list[Tensor]
         inputs = [found.tensors[n] for n in (*found.drives, *found.states, *found.weights)]
         wanted = [tensor for tensor in inputs if tensor.requires_grad]
         given = [found.tensors[n] for n in found.grads if n >= 0]
-        gradients = iter(
-            torch.autograd.grad([t for t, _ in pairs], wanted, given, allow_unused=True) if pairs and wanted else ()
-        )
+        made: Any = ()
+        if pairs and wanted:
+            total = _Given.apply(given, *(tensor for tensor, _ in pairs))
+            made = torch.autograd.grad(total, wanted, allow_unused=True)
+        gradients = iter(made)
         for tensor in inputs:
             gradient = next(gradients, None) if tensor.requires_grad else None
             found.gradients.append(-1 if gradient is None else mode.number(gradient))
@@ -213,18 +230,7 @@ def _alike(a: Any, b: Any) -> bool:
     return bool(a == b) or (a != a and b != b)
 
 
-@contextmanager
-def swapped(module: nn.Module, tensors: dict[str, Tensor]) -> Iterator[None]:
-    """The module with other tensors in place of its own, for the length of the block."""
-    with torch.nn.utils.stateless._reparametrize_module(module, tensors):
-        yield
-
-
 def fresh(tensor: Tensor) -> Tensor:
     """A leaf with the numbers of a tensor, differentiable if it can be."""
-    leaf = tensor.detach().clone()
+    leaf = torch.rand(tensor.shape).to(tensor.dtype) if tensor.is_meta else tensor.detach().clone()
     return leaf.requires_grad_() if leaf.is_floating_point() or leaf.is_complex() else leaf
-
-
-def fresh_state(state: State) -> State:
-    return each(fresh, state)

@@ -11,7 +11,7 @@ from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
 from engram.errors import DataError, check_choice, check_size
-from engram.kernels import scan
+from engram import loops
 from engram.maps import Free, Map, mapped_weights, without_autocast
 from engram.nn._parametrized import plain_class, restore_class, with_built_weights
 from engram.nn.laws import Constant, Law, Uniform
@@ -174,14 +174,20 @@ class BareCell(nn.Module, ABC):
     def run(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, State]:
         """All steps: outputs ``(T, B, H)`` (or packed rows, with ``sizes``) and the last state.
 
-        The plain loop; a cell with a fast kernel overrides this. A matrix under a map is built once, not at every step.
+        Traced, planned and compiled by :mod:`engram.loops`. A matrix under a map is built once, not at every step.
         """
-        cell = with_built_weights(self)
-        return scan(cell.step, cell.drive(input), state, sizes, reverse, cell.output, cell.fields())
+        return loops.loop(with_built_weights(self), input, state, sizes, reverse)
+
+    def with_built_weights(self) -> Self:
+        """A view of this cell in which every matrix under a map is a plain tensor, built now."""
+        return with_built_weights(self)
 
     def last(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> State:
         """The last state of :meth:`run` alone, of which nothing is kept: the backward pass runs the steps again."""
-        return checkpoint(lambda *a: self.run(*a)[1], input, state, sizes, reverse, use_reentrant=False)
+        final = loops.last(with_built_weights(self), input, state, sizes, reverse)
+        if final is None:
+            return checkpoint(lambda *a: self.run(*a)[1], input, state, sizes, reverse, use_reentrant=False)
+        return final
 
     def penalty(self) -> Tensor:
         """What the maps of this cell add to a training loss; zero for those without a soft constraint."""
@@ -216,6 +222,11 @@ class BareCell(nn.Module, ABC):
             return tensor.to(fn(tensor.real[..., :0].contiguous()).device, kind)
 
         return super()._apply(keep, recurse)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name != "training":
+            loops.forget(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not parametrize.is_parametrized(self):

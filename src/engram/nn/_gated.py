@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram.errors import check_choice
-from engram.kernels import PLAIN, activate, additive, check_activation_dtype
+from engram.loops import PLAIN, activate, check_activation_dtype
 from engram.maps import Givens, MapLike, make_map
 from engram.nn._bare_cell import BareCell
 from engram.nn._cell import Cell
@@ -120,11 +120,6 @@ class HenaffCell(Cell):
 
     def step(self, drive: Tensor, state: Tensor) -> Tensor:
         return drive + state @ self.weight_hh.mT
-
-    def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        """The linear recurrence runs in the additive kernel, which takes the drive through the identity."""
-        eye = torch.eye(self.hidden_size, dtype=self.weight_ih.dtype, device=self.weight_ih.device)
-        return additive(self.drive(input), eye, None, self.weight_hh, state, None, sizes, "identity", reverse)
 
 
 class HenaffRNN(Recurrent):

@@ -12,7 +12,7 @@ from engram.state import in_dtype
 
 
 class Rows(NamedTuple):
-    """An input in the form of the kernels, and how to bring the results back to the caller's form."""
+    """An input in the form of the loops, and how to bring the results back to the caller's form."""
 
     data: Tensor  # (T, B, D), or (rows, D) if packed
     sizes: Tensor | None  # rows alive at each step, if packed

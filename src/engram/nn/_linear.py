@@ -1,11 +1,12 @@
 """Layers whose recurrence is linear: the linear RNN, and the RNN that is activated only in depth."""
 
+import copy
 from typing import Any, ClassVar, Unpack
 
 from torch import Tensor
 
 from engram.errors import OptionError, check_choice
-from engram.kernels import linear_scan, linear_scan_last
+from engram.loops import in_blocks, linear_scan, linear_scan_last
 from engram.nn._options import DepthOptions, LinearOptions
 from engram.nn._rnn import RNN, RNNCell
 from engram.nn.laws import Constant, Law, Xavier
@@ -20,11 +21,26 @@ class LinearCell(RNNCell):
     equation = "h_t = W_hh h_{t-1} + W_ih x_t + b, y_t = act(h_t)"
 
     def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        states, final = linear_scan(input, self.weight_ih, self.bias, self.weight_hh, state, sizes, reverse)
+        if not in_blocks(input, self.weight_hh, sizes):
+            return super().run(input, state, sizes, reverse)
+        states, final = linear_scan(self._states, self._last, input, self.weight_hh, state, reverse)
         return self.output(states), final
 
     def last(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> Tensor:
-        return linear_scan_last(input, self.weight_ih, self.bias, self.weight_hh, state, sizes, reverse)
+        if not in_blocks(input, self.weight_hh, sizes):
+            final: Tensor = super().last(input, state, sizes, reverse)
+            return final
+        return linear_scan_last(self._last, input, self.weight_hh, state, reverse)
+
+    def _states(self, input: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The states themselves, before the activation."""
+        linear = copy.copy(self)
+        linear.__dict__.update(activation="identity", output_as=None, _loops={})
+        return super(LinearCell, linear).run(input, state, None, False)
+
+    def _last(self, input: Tensor, state: Tensor) -> Tensor:
+        final: Tensor = super().last(input, state, None, False)
+        return final
 
 
 class DepthRNN(RNN):
@@ -77,7 +93,7 @@ class LinearRNN(DepthRNN):
         init, others: as :class:`DepthRNN`.
 
     On a sequence of at least 1024 steps of few rows and units, where no compiled loop serves it (no C compiler, complex
-    numbers), time is cut into blocks that run side by side; see :func:`engram.kernels.linear_scan`. The compiled loop
+    numbers), time is cut into blocks that run side by side; see :func:`engram.loops.linear_scan`. The compiled loop
     was faster than blocks at every size measured, so where there is one it runs.
 
     Source: On the Role of Depth in the Expressivity of RNNs, section 2.

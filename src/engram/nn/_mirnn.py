@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram.errors import check_choice
-from engram.kernels import PLAIN, activate, check_activation_dtype, multiplicative
+from engram.loops import PLAIN, activate, check_activation_dtype
 from engram.nn._cell import Cell
 from engram.nn._options import MatrixOptions
 from engram.nn._recurrent import Recurrent
@@ -51,9 +51,6 @@ class MIRNNCell(Cell):
     def step(self, drive: Tensor, state: Tensor) -> Tensor:
         gate, added = drive.chunk(2, -1)
         return activate(self.activation, gate * (state @ self.weight_hh.mT) + added)
-
-    def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        return multiplicative(input, *self._weights(), self.weight_hh, state, sizes, self.activation, reverse)
 
 
 class MIRNN(Recurrent):

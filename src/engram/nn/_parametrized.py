@@ -45,6 +45,7 @@ def with_built_weights(module: AnyModule) -> AnyModule:
     for name, entry in _parametrizations(module).items():
         view.__dict__[name] = getattr(module, name) if parametrize._cache_enabled else matrix_of(entry)
     view.__dict__["_modules"] = _other_modules(module)
+    view.__dict__["_built_from"] = module  # what is known of the cell beside its numbers is kept there
     return cast(AnyModule, view)
 
 

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram.errors import OptionError, check_flag
-from engram.kernels import multiplicative
 from engram.maps import MapLike
 from engram.nn._cell import Cell
 from engram.nn._options import CommonOptions
@@ -53,22 +52,6 @@ class RACCell(Cell):
         h = state.product * drive
         return RACState(h, h @ self.weight_hh.mT)
 
-    def run(self, input: Tensor, state: Any, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Any]:
-        weight = self.weight_hh
-        states, h = multiplicative(
-            input,
-            self.weight_ih,
-            self.bias,
-            None,
-            None,
-            weight,
-            state.product,
-            sizes=sizes,
-            reverse=reverse,
-            product=True,
-        )
-        return states, RACState(h, h @ weight.mT)
-
 
 class ScaledRACState(NamedTuple):
     """The state over its scale, W_H times that, and the logarithm of the scale ``(B, 1)``."""
@@ -105,9 +88,6 @@ class ScaledRACCell(RACCell):
 
     def output(self, state: Any) -> Tensor:
         return torch.cat([state.h, state.log_scale], -1)
-
-    def run(self, input: Tensor, state: Any, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Any]:
-        return Cell.run(self, input, state, sizes, reverse)
 
 
 class RAC(Recurrent):

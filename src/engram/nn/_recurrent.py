@@ -10,7 +10,7 @@ from torch.nn.utils import parametrize
 from torch.nn.utils.rnn import PackedSequence
 
 from engram.errors import OptionError, check_flag, check_size, unknown
-from engram.kernels import without_autocast
+from engram.loops import without_autocast
 from engram.maps import transformed
 from engram.nn._inputs import Rows, check_dropout, check_dtype, check_finite, rows_of
 from engram.nn._made import Made

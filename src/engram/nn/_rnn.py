@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import DTypeError, OptionError, check_choice
-from engram.kernels import ACTIVATIONS, activate, additive, additive_last, check_activation_dtype
+from engram.loops import ACTIVATIONS, activate, check_activation_dtype
 from engram.maps import MapLike
 from engram.nn._cell import Cell
 from engram.nn._options import OtherOptions
@@ -74,19 +74,6 @@ class RNNCell(Cell):
     @property
     def output_size(self) -> int:
         return 2 * self.hidden_size if self.output_as == "concat" else self.hidden_size
-
-    def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        states, final = additive(*self._arguments(input, state, sizes, reverse))
-        return self.output(states), final
-
-    def last(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> Tensor:
-        return additive_last(*self._arguments(input, state, sizes, reverse))
-
-    def _arguments(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Any, ...]:
-        check_activation_dtype(self.activation, input.dtype)
-        in_time = self.activation_in == "recurrence"
-        name, mod_bias = (self.activation, self.mod_bias) if in_time else ("identity", None)
-        return input, self.weight_ih, self.bias, self.weight_hh, state, mod_bias, sizes, name, reverse
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, activation={self.activation!r}, activation_in={self.activation_in!r}"

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engram.errors import DTypeError, OptionError, check_choice
-from engram.kernels import chosen, convolve, scan
+from engram.loops import chosen, convolve, scan
 from engram.nn._bare_cell import BareCell
 from engram.nn._inputs import Rows, check_dropout
 from engram.nn._options import BlockOptions
@@ -116,13 +116,13 @@ class S4DCell(BareCell):
         return _state(self._finish(drive, system.read(memory).to(input.dtype) + self.space.skip * input), memory)
 
     def run(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, S4State]:
-        """All steps, by convolution; step by step with mode "recurrence" or under ``kernels.use("reference")``.
+        """All steps, by convolution; step by step with mode "recurrence" or under ``loops.use("plain")``.
 
         Only the systems look back in time: norm, GELU and GLU see all steps at once in both modes.
         """
         system, drive = self.space.discretize(), self.drive(input)
         line, normed = TimeLine(drive, sizes, reverse), self._normed(drive, before=True)
-        if not self.two_sided and (self.mode == "recurrence" or chosen() == "reference" or line.steps == 1):
+        if not self.two_sided and (self.mode == "recurrence" or chosen() == "plain" or line.steps == 1):
             before = complex_of((self.initial_state(line.batch) if state is None else state).memory)
             said, memory = scan(system.step, wide(normed), before, sizes, reverse, system.read)
         else:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram.errors import check_choice
-from engram.kernels import powers
+from engram.loops import powers
 from engram.nn._hippo import INITS, diagonal
 from engram.nn._state_space import StateSpace, System, complex_of
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram.errors import OptionError, check_choice, check_size
-from engram.kernels import PLAIN, activate, bilinear, check_activation_dtype, factored
+from engram.loops import PLAIN, activate, check_activation_dtype
 from engram.maps import MapLike, make_map
 from engram.nn._bare_cell import BareCell
 from engram.nn._options import CommonOptions, MatrixOptions, ProductOptions
@@ -72,7 +72,8 @@ class BilinearCell(BareCell):
 
     def product(self, state: Tensor, input: Tensor) -> Tensor:
         """A x_1 h x_2 x, ``(B, H)``."""
-        return torch.einsum("ijk,bi,bj->bk", self.tensor, state, input)
+        pairs = (state[:, :, None] * input[:, None]).flatten(1)
+        return pairs @ self.tensor.flatten(0, 1)
 
     def full_tensor(self) -> Tensor:
         """A ``(H, D, H)``."""
@@ -85,21 +86,27 @@ class BilinearCell(BareCell):
     def _eye(self) -> Tensor:
         return torch.eye(self.hidden_size, dtype=self.like.dtype, device=self.like.device)
 
-    def drive(self, input: Tensor) -> Tensor:
-        """The input, and what is added, side by side."""
+    def drive(self, input: Tensor) -> tuple[Tensor, ...]:
+        """The input, and what is added if anything is."""
         weight, bias = self.added()
-        return input if weight is None else torch.cat([input, F.linear(input, weight, bias)], -1)
+        return (input,) if weight is None else (input, F.linear(input, weight, bias))
 
-    def step(self, drive: Tensor, state: Tensor) -> Tensor:
-        input, added = drive[..., : self.input_size], drive[..., self.input_size :]
+    def step(self, drive: tuple[Tensor, ...], state: Tensor) -> Tensor:
+        input, *added = drive
         new = self.product(state, input)
-        return activate(self.activation, new + added if added.shape[-1] else new)
-
-    def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        return bilinear(input, *self.added(), self.tensor, state, sizes, self.activation, reverse)
+        return activate(self.activation, new + added[0] if added else new)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, activation={self.activation!r}"
+
+
+def bilinear_last(input: Tensor, tensor: Tensor, start: Tensor) -> Tensor:
+    """The last state of the linear bilinear recurrence with this tensor ``(n, m, n)``, from ``start`` ``(B, n)``."""
+    cell = BilinearCell(tensor.shape[1], tensor.shape[0], device="meta", dtype=tensor.dtype)
+    del cell.tensor
+    cell.tensor, cell._like = tensor, tensor.new_empty(0)
+    final: Tensor = cell.run(input, start, None, reverse=False)[1]
+    return final
 
 
 class BilinearRNN(Recurrent):
@@ -181,14 +188,6 @@ class SecondOrderCell(BilinearCell):
         """A x_1 h x_2 x + W_hh h, ``(B, H)``."""
         return super().product(state, input) + state @ self.weight_hh.mT
 
-    def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        """W_hh is a slice of A for a number of the input that is always 1."""
-        one = torch.cat([input, torch.ones_like(input[..., :1])], -1)
-        both = torch.cat([self.tensor, self.weight_hh.t()[:, None]], 1)
-        weight, bias = self.added()
-        with_one = torch.cat([weight, torch.zeros_like(weight[:, :1])], 1)
-        return bilinear(one, with_one, bias, both, state, sizes, self.activation, reverse)
-
 
 class SecondOrderRNN(Recurrent):
     r"""The second-order recurrent network (2RNN).
@@ -254,10 +253,6 @@ class CPBilinearCell(BilinearCell):
         """C ((A^T h) (B^T x)) (Eq. 5), and W_hh h if there is one."""
         new = ((state @ self.factor_h) * (input @ self.factor_x)) @ self.factor_out.mT
         return new + state @ self.weight_hh.mT if self.linear else new
-
-    def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        weights = self.factor_x, *self.added(), self.weight_hh if self.linear else None, self.factor_h, self.factor_out
-        return factored(input, *weights, state, sizes, self.activation, reverse)
 
 
 class CPCell(CPBilinearCell, SecondOrderCell):

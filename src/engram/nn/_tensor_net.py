@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import DTypeError, ShapeError, check_choice, check_flag, check_size, unknown
-from engram.kernels import PLAIN, activate
+from engram.loops import PLAIN, activate
 
 
 class TensorNet(nn.Module, ABC):

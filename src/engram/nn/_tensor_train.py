@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import OptionError, ShapeError
-from engram.kernels import bilinear
 from engram.nn._rac import RAC
+from engram.nn._second_order import bilinear_last
 from engram.nn._tensor_net import TensorNet
 from engram.nn._unit import unit_rms
 
@@ -57,7 +57,7 @@ class TensorTrainNet(TensorNet):
         state = torch.einsum("bi,gia->gba", features[0], self.first)
         scale = features.new_zeros(features.shape[1])
         if self.equal_cores and not self.rescale and self.steps > 2 and len(state) == 1:
-            state = bilinear(features[1:-1], None, None, self.core(2)[0], state[0])[1][None]
+            state = bilinear_last(features[1:-1], self.core(2)[0], state[0])[None]
         else:
             for k, f in enumerate(features[1:-1], start=2):
                 state = self._step(state, f, self.core(k))

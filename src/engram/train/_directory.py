@@ -13,7 +13,7 @@ from engram import __version__
 from engram.errors import EngramError, OptionError, RunError, StoppedError, check_number, check_size
 from engram.files import beside, parse_json, prepare, publish, read_bounded, read_json
 from engram.imports import code_hash, is_outside
-from engram.kernels import status as kernel_status
+from engram.loops import status as loop_status
 from engram.tasks import task_name
 from engram.train._checkpoint import FILES as CHECKPOINTS
 from engram.train._files import check_plain_in, go_on, locked
@@ -98,7 +98,7 @@ def versions(settings: Settings) -> dict[str, str]:
         "torch": torch.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "kernel": str(kernel_status()),
+        "loop": str(loop_status()),
     }
 
 

@@ -1,0 +1,40 @@
+"""The time loop of any recurrence: a cell's step is traced, planned, and run as generated C or as torch operations.
+
+Which executor runs is said by :func:`status` and :func:`engram.nn.explain`, and chosen with :func:`use`; memory kept
+between calls is given back by :func:`free_workspaces`.
+"""
+
+from engram.loops._activations import ACTIVATIONS, PLAIN, activate, check_activation_dtype
+from engram.loops._choice import EXECUTORS, chosen, use
+from engram.loops._compile import Compiled, compiled_cell, forget
+from engram.loops._convolution import convolve, powers
+from engram.loops._linear_scan import in_blocks, linear_scan, linear_scan_last
+from engram.loops._loop import last, loop
+from engram.loops._memory import free_workspaces
+from engram.loops._plain import scan
+from engram.loops._status import status
+from engram.maps import without_autocast
+
+__all__ = [
+    "ACTIVATIONS",
+    "EXECUTORS",
+    "PLAIN",
+    "Compiled",
+    "activate",
+    "check_activation_dtype",
+    "chosen",
+    "compiled_cell",
+    "convolve",
+    "forget",
+    "free_workspaces",
+    "in_blocks",
+    "last",
+    "linear_scan",
+    "linear_scan_last",
+    "loop",
+    "powers",
+    "scan",
+    "status",
+    "use",
+    "without_autocast",
+]

@@ -1,0 +1,50 @@
+"""Which executor is asked for: generated C where it can run, unless another is chosen."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from engram.errors import check_choice
+from engram.maps import transformed
+
+EXECUTORS = ("auto", "compiled", "torch", "plain")
+
+_chosen = check_choice("executor (ENGRAM_LOOP)", os.environ.get("ENGRAM_LOOP", "auto"), EXECUTORS)
+
+
+@contextmanager
+def use(executor: str) -> Iterator[None]:
+    """Run everything inside the block with one executor: ``auto``, ``compiled``, ``torch`` or ``plain``.
+
+    For the whole process, not for one thread; the environment variable ``ENGRAM_LOOP`` sets the default. ``plain`` is
+    the Python loop over :meth:`engram.nn.BareCell.step`, the truth that the others equal. ``compiled`` still falls back
+    to ``torch`` where C has no loop (complex numbers, another device, no compiler).
+
+    >>> with use("plain"):
+    ...     chosen()
+    'plain'
+    """
+    global _chosen
+    before, _chosen = _chosen, check_choice("executor", executor, EXECUTORS)
+    try:
+        yield
+    finally:
+        _chosen = before
+
+
+def chosen() -> str:
+    """The executor in force."""
+    return _chosen
+
+
+def needs_plain(start: Tensor) -> bool:
+    """Whether the plain loop must run: on request, where only torch operations are seen into, and on empty batches."""
+    return _chosen == "plain" or transformed() or start.numel() == 0
+
+
+def uses_c(like: Tensor) -> bool:
+    """Whether C may be asked for a tensor like this."""
+    return _chosen in ("auto", "compiled") and like.device.type == "cpu" and like.dtype in (torch.float32, torch.float64)

@@ -1,0 +1,103 @@
+"""Arrays of the size of a sequence, out of memory that is used again.
+
+A fresh array of tens of megabytes costs a page fault for every 4 kB, which on a CPU takes longer than the arithmetic
+done on it. So large arrays are lent out of blocks that stay: a tensor's block comes back when the last tensor that sees
+it is gone, wherever that happens. What lies idle is never more than what was in use at once.
+"""
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from math import prod
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+LARGE = 2**18
+"""Bytes: smaller arrays are left to torch, whose allocator keeps those."""
+ALIGNED = 64
+
+_lock = Lock()
+_returned: deque[Any] = deque()  # append is atomic: a block may come back in the middle of anything
+_idle: list[Any] = []
+_live = _most = 0
+
+
+def _new_lock() -> None:
+    """In the child of a fork, where a thread that held the lock is gone."""
+    global _lock
+    _lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
+
+
+class _Loan(np.ndarray):  # type: ignore[type-arg]
+    """A view of a block; the block goes back when the view is gone, which is when the tensor on it is."""
+
+    block: Any = None
+
+    def __del__(self) -> None:
+        if self.block is not None:
+            _returned.append(self.block)
+
+
+def empty(shape: Sequence[int], like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """An uninitialised tensor of this shape on the device of ``like``, with its dtype by default."""
+    dtype = dtype or like.dtype
+    count = prod(shape)
+    size = count * dtype.itemsize
+    if like.device.type != "cpu" or size < LARGE:
+        return torch.empty(tuple(shape), dtype=dtype, device=like.device)
+    block = _lend(size)
+    loan = block[:size].view(_Loan)
+    loan.block = block
+    with torch.inference_mode(False):
+        return torch.from_numpy(loan).view(dtype).view(tuple(shape))
+
+
+def _lend(size: int) -> Any:
+    """A block of at least this size: an idle one that is not much too large, or a new one."""
+    global _live, _most
+    with _lock:
+        _collect()
+        fitting = [k for k, block in enumerate(_idle) if size <= len(block) <= 2 * size]
+        if fitting:
+            block = _idle.pop(min(fitting, key=lambda k: len(_idle[k])))
+        else:
+            raw = np.empty(size + ALIGNED, dtype=np.uint8)
+            block = raw[-raw.ctypes.data % ALIGNED :][:size]
+        _live += len(block)
+        _most = max(_most, _live)
+        _trim(_most - _live)
+    return block
+
+
+def _collect() -> None:
+    global _live
+    while _returned:
+        block = _returned.popleft()
+        _live -= len(block)
+        _idle.append(block)
+
+
+def _trim(most: int) -> None:
+    """Give back the largest idle blocks until no more than so many bytes are idle."""
+    _idle.sort(key=len)
+    while _idle and sum(map(len, _idle)) > most:
+        _idle.pop()
+
+
+def free_workspaces() -> int:
+    """Give all idle memory back to the system; returns the number of bytes given back."""
+    global _most
+    with _lock:
+        _collect()
+        held = sum(map(len, _idle))
+        _idle.clear()
+        _most = _live
+    return held

@@ -1,0 +1,118 @@
+"""Inputs at the end of the scale: huge, infinite, NaN, zero and denormal drives do what torch does."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from engram.loops import ACTIVATIONS, activate, additive, use
+
+DTYPES = [torch.float32, torch.float64]
+HUGE = [1e3, -1e3, 1e30, -1e30, math.inf, -math.inf]
+SMALL = [0.0, 1e-30, -1e-30, 1e-40, -1e-40, 1e-45, 5e-324]  # the last ones are denormal, or 0 in float32
+HIDDEN = 37  # several vectors and a tail, of whatever width
+
+
+def through(kernel: str, activation: str, drive: Tensor, mod: float = 0.0) -> Tensor:
+    """act(drive) as a kernel computes it: one step of 37 units for each value, without a recurrent matrix."""
+    dtype, count = drive.dtype, len(drive)
+    mod_bias = torch.full((HIDDEN,), mod, dtype=dtype) if activation == "modrelu" else None
+    weight, start = torch.zeros(HIDDEN, HIDDEN, dtype=dtype), torch.zeros(count, HIDDEN, dtype=dtype)
+    with use(kernel):
+        states, final = additive(
+            drive.reshape(1, count, 1),
+            torch.ones(HIDDEN, 1, dtype=dtype),
+            None,
+            weight,
+            start,
+            mod_bias,
+            None,
+            activation,
+        )
+    assert states.equal(final[None]) or states.isnan().any()
+    assert (states == states[..., :1]).logical_or(states.isnan()).all(), "units differ: body and tail disagree"
+    return states[0, :, 0]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_huge_drives_saturate_as_in_torch(kernel: str, activation: str, dtype: torch.dtype) -> None:
+    """Exactly: 1, -1 and 0 are reached, and infinity passes where the activation lets it."""
+    drive = torch.tensor(HUGE, dtype=dtype)
+    found = through(kernel, activation, drive)
+    assert found.equal(activate(activation, drive, torch.zeros((), dtype=dtype)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_small_drives_are_not_lost(kernel: str, activation: str, dtype: torch.dtype) -> None:
+    drive = torch.tensor(SMALL, dtype=dtype)
+    found = through(kernel, activation, drive)
+    right = activate(activation, drive, torch.zeros((), dtype=dtype))
+    # tanh(x) = x below 1e-8: to two roundings, of which a denormal number has none to give
+    torch.testing.assert_close(found, right, rtol=2 * torch.finfo(dtype).eps, atol=0)
+    assert (found != 0).equal(right != 0), "flushed to zero"
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_nan_passes(kernel: str, activation: str, dtype: torch.dtype) -> None:
+    """A NaN stays in its own row, from its own step on."""
+    drive = torch.tensor([1.0, math.nan, -1.0], dtype=dtype)
+    assert through(kernel, activation, drive).isnan().tolist() == [False, True, False]
+    mod_bias = torch.zeros(HIDDEN, dtype=dtype) if activation == "modrelu" else None
+    input, weight = torch.ones(4, 15, 1, dtype=dtype), torch.eye(HIDDEN, dtype=dtype)
+    input[2, 7] = math.nan
+    with use(kernel):
+        states, final = additive(
+            input, torch.ones(HIDDEN, 1, dtype=dtype), None, weight, torch.zeros(15, HIDDEN, dtype=dtype), mod_bias,
+            None, activation,
+        )  # fmt: skip
+    where = torch.zeros(4, 15, HIDDEN, dtype=torch.bool)
+    where[2:, 7] = True
+    assert states.isnan().equal(where)
+    assert final.isnan().equal(where[-1])
+
+
+@pytest.mark.parametrize("mod", [-0.5, 0.0, 0.5])
+def test_modrelu_at_zero(kernel: str, mod: float) -> None:
+    """modReLU(0) = 0 whatever the bias, and a dead unit passes no gradient: not even an infinite one."""
+    assert through(kernel, "modrelu", torch.zeros(3, dtype=torch.float64), mod).equal(torch.zeros(3).double())
+    input = torch.zeros(1, 2, 1, dtype=torch.float64, requires_grad=True)
+    mod_bias = torch.full((HIDDEN,), mod, dtype=torch.float64, requires_grad=True)
+    weight = torch.ones(HIDDEN, 1, dtype=torch.float64)
+    with use(kernel):
+        states, _ = additive(
+            input, weight, None, torch.eye(HIDDEN).double(), torch.zeros(2, HIDDEN).double(), mod_bias, None, "modrelu"
+        )
+        found = torch.autograd.grad(states, [input, mod_bias], torch.full_like(states, math.inf))
+    assert not any(gradient.any() for gradient in found)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+def test_gradient_of_a_saturated_unit_is_zero(
+    kernel: str, activation: str, problem: Callable[..., Any], outcome: Callable[..., Any]
+) -> None:
+    """A drive of -1000 everywhere: nothing flows, and nothing is NaN."""
+    case = problem(activation=activation)
+    case["bias"] = torch.full_like(case["bias"], -1e3)
+    found = outcome(case, kernel)
+    gradients = {name: g for name, g in found.items() if name.startswith("grad")}
+    assert len(gradients) == 5
+    assert not any(g.any() for g in gradients.values())
+
+
+def test_gradient_at_a_nan_is_that_of_torch(kernel: str) -> None:
+    """relu: torch lets the gradient of a NaN through, so it is not hidden in a zero."""
+    start, weight = torch.zeros(2, HIDDEN), torch.zeros(HIDDEN, HIDDEN)
+    bias = torch.zeros(HIDDEN, requires_grad=True)
+    with use(kernel):
+        states, _ = additive(
+            torch.full((1, 2, 1), math.nan), torch.ones(HIDDEN, 1), bias, weight, start, None, None, "relu"
+        )
+        states.sum().backward()
+    assert bias.grad is not None
+    assert bias.grad.equal(torch.full((HIDDEN,), 2.0))

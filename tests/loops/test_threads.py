@@ -1,0 +1,168 @@
+"""Several Python threads inside a kernel at once, and several threads inside one call."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from engram.loops import additive, free_workspaces, use
+from engram.loops._products import Multiplier, matmul
+from engram.models import MODELS
+
+REAL = (torch.float32, torch.float64)
+DTYPES = (*REAL, torch.complex64, torch.complex128)
+
+
+@pytest.mark.parametrize(
+    ("activation", "dtype"),  # tanh of a complex number has poles: its gradients overflow here
+    [
+        (name, dtype)
+        for name, dtype in product(["identity", "modrelu", "tanh"], DTYPES)
+        if name != "tanh" or dtype in REAL
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True], ids=["dense", "packed"])
+def test_same_bits_at_any_number_of_threads(
+    compiled: str,
+    activation: str,
+    packed: bool,
+    dtype: torch.dtype,
+    problem: Callable[..., Any],
+    outcome: Callable[..., Any],
+    threads: Callable[[int], Any],
+) -> None:
+    """States and every gradient, again and again; sizes at which the work is worth sharing, and odd ones."""
+    for batch, hidden in ((1, 160), (29, 41), (64, 64)):
+        case = problem(60, batch, 3, hidden, packed=packed, activation=activation, dtype=dtype)
+        single = outcome(case, compiled)
+        assert len(single) == (8 if activation == "modrelu" else 7)
+        for count in (2, 3, 8):
+            with threads(count):
+                for _ in range(2):
+                    found = outcome(case, compiled)
+                    assert [name for name, right in single.items() if not found[name].equal(right)] == []
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("name", ["mirnn", "rac", "2rnn", "cprnn", "birnn", "exprnn", "linear-rnn"])
+def test_layers_give_the_same_bits(compiled: str, name: str, dtype: torch.dtype, threads: Callable[[int], Any]) -> None:
+    """Whole layers of every recurrence with a loop of its own."""
+    torch.manual_seed(1)
+    layer = MODELS[name].kind(6, 48, num_layers=2, dtype=dtype)
+    x = torch.randn(40, 19, 6, dtype=dtype, requires_grad=True)
+
+    def everything() -> list[Tensor]:
+        output, _ = layer(x)
+        return [output, *torch.autograd.grad(output, [x, *layer.parameters()], output.detach())]
+
+    single = everything()
+    assert len(single) >= 4
+    for count in (2, 3, 8):
+        with threads(count):
+            for _ in range(2):
+                assert all(found.equal(right) for found, right in zip(everything(), single, strict=True))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_products(compiled: str, dtype: torch.dtype, threads: Callable[[int], Any]) -> None:
+    """Every size and stride: within the bound of a sum of k products, and the same bits however they are shared."""
+    sizes = (
+        (1, 1, 1),
+        (7, 300, 5),
+        (130, 1100, 70),
+        (1700, 10, 66),
+        (900, 128, 10),
+        (3, 700, 600),
+        (4, 0, 3),
+        (0, 2, 3),
+    )
+    for m, k, n in sizes:
+        a, b, bias = torch.randn(m, k, dtype=dtype), torch.randn(k, n, dtype=dtype), torch.randn(n, dtype=dtype)
+        exact = torch.complex128 if dtype.is_complex else torch.float64
+        right = a.to(exact) @ b.to(exact)
+        # Every one of k products and sums is rounded once; a complex product is two real ones.
+        bound = (2 * k + 2) * torch.finfo(dtype).eps * (a.abs().double() @ b.abs().double())
+        for left, other in product((a, a.t().contiguous().t()), (b, b.t().contiguous().t())):
+            found = matmul(left, other)
+            assert ((found - right).abs() <= bound).all()
+            assert Multiplier(other)(left).equal(found)
+            shifted, added = matmul(left, other, bias=bias), matmul(left, other, bias.repeat(m, 1), add=True)
+            for sum_ in (shifted, added):
+                margin = 2 * torch.finfo(dtype).eps * bias.abs().double()
+                assert ((sum_ - right - bias).abs() <= bound + (k // 256 + 1) * (margin + bound)).all()
+            for count in (2, 3, 8):
+                with threads(count):
+                    assert matmul(left, other).equal(found)
+                    assert matmul(left, other, bias=bias).equal(shifted)
+                    assert matmul(left, other, bias.repeat(m, 1), add=True).equal(added)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_after_a_fork(compiled: str) -> None:
+    """A child has none of its parent's threads: it starts its own in place of waiting for them (libgomp hangs here)."""
+    program = """
+import os, signal, torch, engram
+torch.set_num_threads(4)
+layer, x = engram.nn.RNN(8, 64), torch.randn(50, 64, 8)
+right = layer(x)[0]
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    os._exit(0 if engram.nn.RNN.forward(layer, x)[0].equal(right) else 3)
+assert os.waitpid(child, 0)[1] == 0
+assert layer(x)[0].equal(right)
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+
+
+def test_denormals_are_flushed_on_every_thread(compiled: str, threads: Callable[[int], Any]) -> None:
+    """Which thread takes a row is left to chance, so all must compute with the settings of the caller."""
+    tiny = torch.full((200, 64, 64), 1e-39)
+    weight = torch.eye(64)
+    arguments = (tiny, weight, None, weight, torch.zeros(64, 64), None, None, "identity")
+    with use(compiled), threads(4):
+        assert (additive(*arguments)[0] > 0).all()
+        try:
+            if not torch.set_flush_denormal(True):
+                pytest.skip("this processor cannot flush denormals")
+            for _ in range(20):
+                assert (additive(*arguments)[0] == 0).all()
+        finally:
+            torch.set_flush_denormal(False)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["dense", "packed"])
+def test_python_threads_side_by_side(
+    kernel: str, packed: bool, problem: Callable[..., Any], outcome: Callable[..., Any]
+) -> None:
+    """Four workers over 40 different problems: to the bit what one worker finds alone."""
+    cases = [problem(5 + seed % 4, 1 + seed % 17, 3, 1 + seed, seed=seed, packed=packed) for seed in range(40)]
+    with use(kernel), ThreadPoolExecutor(4) as pool:  # a choice is for the whole process, so all make the same
+        alone = [outcome(case, kernel) for case in cases]
+        together = list(pool.map(lambda case: outcome(case, kernel), cases))
+    assert len(together) == 40
+    for found, right in zip(together, alone, strict=True):
+        assert found.keys() == right.keys()
+        assert all(found[name].equal(value) for name, value in right.items())
+
+
+def test_freeing_workspaces_between_calls(
+    kernel: str, problem: Callable[..., Any], outcome: Callable[..., Any]
+) -> None:
+    """The memory of a call is no part of its result: what it held may be overwritten or freed at any time."""
+    case = problem(6, 5, 2, 9)
+    first = outcome(case, kernel)
+    kept = {name: value.clone() for name, value in first.items()}
+    assert free_workspaces() > 0
+    outcome(problem(6, 5, 2, 9, seed=1), kernel)  # writes over what was lent before
+    again = outcome(case, kernel)
+    assert len(kept) == 7
+    assert all(first[name].equal(value) and again[name].equal(value) for name, value in kept.items())
