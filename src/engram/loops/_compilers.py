@@ -1,0 +1,122 @@
+"""The C compilers of this machine, and how one is run: with the same flags everywhere, and never for ever.
+
+``$CC`` alone if it is set and there; else cc, gcc, clang, and the package ``ziglang`` (``pip install
+engram[compiler]``), whose clang needs nothing of the system. ``ENGRAM_CFLAGS`` replaces the flags that choose the
+processor, for example ``-march=x86-64``.
+
+No torch and nothing else of engram is imported here: ``hatch_build.py`` loads this file by itself.
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+# -ffast-math would break the exponential, which rounds by adding a large number and taking it away again.
+FLAGS = ("-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-shared", "-fPIC")
+THREADS = ("-pthread", "-lm")  # the pool of threads, and fesetenv; after the source
+DOUBLE = {"float32": "-DDOUBLE=0", "float64": "-DDOUBLE=1"}
+LONGEST = 120.0
+"""Seconds after which a compiler is stopped."""
+ROOM = 4_000_000
+"""Bytes that a disk must have left for a failure not to be blamed on it."""
+
+
+class CompileError(RuntimeError):
+    """The compiler failed, hung, or wrote no library."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A command that takes the flags of gcc; zig's clang has other words for processors."""
+
+    command: tuple[str, ...]
+    zig: bool = False
+
+    @property
+    def name(self) -> str:
+        return shlex.join(self.command)
+
+    def identity(self) -> str:
+        """Changes when the compiler does; does not start it, for that takes longer than to load a library."""
+        path = Path(self.command[0]).resolve()
+        return f"{self.command} {path} {path.stat().st_size} {path.stat().st_mtime_ns}"
+
+    def processors(self) -> tuple[str, ...]:
+        """The flags for this processor, to be tried in this order: the first that compiles is kept."""
+        if (own := os.environ.get("ENGRAM_CFLAGS")) is not None:
+            return (own,)
+        return ("-mcpu=native", "-mcpu=baseline") if self.zig else ("-march=native", "-mcpu=native", "")
+
+    def level(self, level: str) -> str:
+        """The flag for a level of the wheel (``LEVELS``)."""
+        version = {"x86-64": "", "avx2": "v3", "avx512": "v4"}[level]
+        if self.zig:
+            return f"-mcpu=x86_64_{version}" if version else "-mcpu=baseline"
+        return f"-march=x86-64-{version}" if version else "-march=x86-64"
+
+    def compile(
+        self, name: str, source: str, headers: dict[str, str], real: str, processors: Sequence[str], scratch: Path
+    ) -> Path:
+        """The library, in the empty folder ``scratch``. OSError if that cannot be written, CompileError for the rest.
+
+        The headers lie beside the source and no folder is added to the search, so that our math.h hides no other.
+        """
+        for file, text in {**headers, f"{name}.c": source}.items():
+            (scratch / file).write_text(text)
+        built, words = scratch / f"{name}.so", scratch / "words.txt"
+        for flags in processors:
+            options = [*self.command, *FLAGS, DOUBLE[real], *shlex.split(flags)]
+            if self._run([*options, str(scratch / f"{name}.c"), "-o", str(built), *THREADS], words, scratch) == 0:
+                if built.is_file():
+                    return built
+                raise CompileError(f"{self.name} wrote no library for {name}.c")
+        said = words.read_text(errors="replace").strip()[:500]
+        (scratch / "room").write_bytes(bytes(ROOM))  # a full disk is an OSError here: another place may do
+        raise CompileError(f"{self.name} could not compile {name}.c: {said}")
+
+    def _run(self, command: list[str], words: Path, scratch: Path) -> int:
+        """The exit code. What it prints goes to a file, and it leads a group of processes of its own: the children of
+        a compiler that is stopped would keep a pipe open and go on."""
+        environment = {"ZIG_GLOBAL_CACHE_DIR": str(scratch), "ZIG_LOCAL_CACHE_DIR": str(scratch), **os.environ}
+        with words.open("wb") as file:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env=environment,
+                start_new_session=True,
+            )
+            try:
+                return process.wait(LONGEST)
+            except subprocess.TimeoutExpired:
+                raise CompileError(f"{self.name} was stopped: not done after {LONGEST:g} seconds") from None
+            finally:
+                if process.poll() is None:
+                    _stop(process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+    process.wait()
+
+
+def compilers() -> list[Compiler]:
+    """Every one that is there, the preferred first."""
+    own = shlex.split(os.environ.get("CC", ""))  # "ccache gcc" is two words
+    if own and (path := shutil.which(own[0])):
+        return [Compiler((path, *own[1:]), zig=Path(path).stem == "zig")]
+    paths = [path for path in map(shutil.which, ("cc", "gcc", "clang")) if path]
+    different = {Path(path).resolve(): path for path in reversed(paths)}  # cc mostly is gcc
+    found = [Compiler((path,)) for path in paths if path in different.values()]
+    spec = find_spec("ziglang")
+    zig = spec and spec.origin and shutil.which("zig", path=str(Path(spec.origin).parent))
+    return [*found, Compiler((zig, "cc"), zig=True)] if zig else found
