@@ -62,18 +62,32 @@ class Compiler:
         return f"-march=x86-64-{version}" if version else "-march=x86-64"
 
     def compile(
-        self, name: str, source: str, headers: dict[str, str], real: str, processors: Sequence[str], scratch: Path
+        self,
+        name: str,
+        source: str,
+        headers: dict[str, str],
+        real: str,
+        processors: Sequence[str],
+        scratch: Path,
+        keep: Path | None = None,
     ) -> Path:
         """The library, in the empty folder ``scratch``. OSError if that cannot be written, CompileError for the rest.
 
         The headers lie beside the source and no folder is added to the search, so that our math.h hides no other.
+        ``keep`` is a folder for what zig makes of the C library at its first start, which takes it six seconds.
         """
+        environment = {
+            "ZIG_GLOBAL_CACHE_DIR": str(keep or scratch),
+            **os.environ,
+            "ZIG_LOCAL_CACHE_DIR": str(scratch),
+        }
         for file, text in {**headers, f"{name}.c": source}.items():
             (scratch / file).write_text(text)
         built, words = scratch / f"{name}.so", scratch / "words.txt"
         for flags in processors:
             options = [*self.command, *FLAGS, DOUBLE[real], *shlex.split(flags)]
-            if self._run([*options, str(scratch / f"{name}.c"), "-o", str(built), *THREADS], words, scratch) == 0:
+            command = [*options, str(scratch / f"{name}.c"), "-o", str(built), *THREADS]
+            if self._run(command, words, environment) == 0:
                 if built.is_file():
                     return built
                 raise CompileError(f"{self.name} wrote no library for {name}.c")
@@ -81,10 +95,9 @@ class Compiler:
         (scratch / "room").write_bytes(bytes(ROOM))  # a full disk is an OSError here: another place may do
         raise CompileError(f"{self.name} could not compile {name}.c: {said}")
 
-    def _run(self, command: list[str], words: Path, scratch: Path) -> int:
+    def _run(self, command: list[str], words: Path, environment: dict[str, str]) -> int:
         """The exit code. What it prints goes to a file, and it leads a group of processes of its own: the children of
         a compiler that is stopped would keep a pipe open and go on."""
-        environment = {"ZIG_GLOBAL_CACHE_DIR": str(scratch), "ZIG_LOCAL_CACHE_DIR": str(scratch), **os.environ}
         with words.open("wb") as file:
             process = subprocess.Popen(
                 command,

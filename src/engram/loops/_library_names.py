@@ -22,9 +22,18 @@ def stem(name: str, *parts: object) -> str:
     """``name`` and a hash of everything the library depends on.
 
     >>> stem("my cell", "int x;", {}, "float32")
-    'my_cell-b3bf16f31d13f9b6'
+    'my_cell-2081a22729146172'
     """
-    return f"{re.sub('[^A-Za-z0-9_]+', '_', name)[:40]}-{hash16(repr(parts).encode())}"
+    return f"{plain(name)}-{hash16(repr(parts).encode())}"
+
+
+def plain(name: str) -> str:
+    """A name that any file system takes.
+
+    >>> plain("../Zelle für mich")
+    '_Zelle_f_r_mich'
+    """
+    return re.sub("[^A-Za-z0-9_]+", "_", name)[:40]
 
 
 def shipped(name: str, source: str, headers: dict[str, str], real: str) -> str:

@@ -1,0 +1,2 @@
+#include "runtime.h"
+int64_t example(const engram_runtime *r) { return r->vector; }
