@@ -14,7 +14,7 @@
 
 #define NR (2 * VL)
 #define PIECE 256
-#define MOST_ROWS 48  /* whole tiles of 6 and of 12 rows; more gains nothing, and the rows should fit in the cache too */
+#define MOST_ROWS 48  /* whole tiles of 6 and of 12 rows; with more the rows leave the cache and nothing is gained */
 #define SMALL 1000000 /* so few multiplications take less time than waking a thread */
 
 #if defined(__x86_64__) && (VBYTES == 16 || (VBYTES == 32 && defined(__AVX__)) || defined(__AVX512F__))
@@ -165,7 +165,8 @@ static int product_block(const void *context, int64_t i) {
   if (!memory) return 1;
   for (int64_t from = 0; from < c->k || !from; from += PIECE) {
     int64_t depth = least(PIECE, c->k - from);
-    const REAL *panels = c->packed ? c->packed + from * padded(c->n) + left * depth : memory + (size + NR - 1) / NR * NR;
+    const REAL *panels =
+        c->packed ? c->packed + from * padded(c->n) + left * depth : memory + (size + NR - 1) / NR * NR;
     for (int64_t j = 0; !c->packed && j < width; j += NR)
       pack_panel(c->b, from, depth, left + j, left + width, (REAL *)panels + j * depth);
     const REAL *corner = c->a.at + top * c->a.row + from * c->a.column;
@@ -211,7 +212,7 @@ int product(int64_t m, int64_t n, int64_t k, int threads, int add, const REAL *a
   return run_product(n < 2 * NR && m > n && !bias ? &turned : &c, threads);
 }
 
-/* The same in two parts, for a B that is used many times: packed needs room for k * packed_width(n) numbers, aligned. */
+/* The same in two parts, for a B that is used many times: packed has room for k * packed_width(n) numbers. */
 int64_t packed_width(int64_t n) { return padded(n); }
 
 void pack_pieces(int64_t k, int64_t n, const REAL *b, int64_t row, int64_t column, REAL *packed) {

@@ -53,8 +53,9 @@ typedef struct {
   void (*pack)(const REAL *b, int64_t row, int64_t column, int64_t depth, int64_t columns, REAL *panels);
 
   /* out[i * out_stride + c] = (add ? what is there : 0) + sum over k of rows[i * stride + k] B[k][c]
-   * for every i < m and c < packed_width(columns): a row of `out` has room for that many, and the columns beyond B's
-   * are zero. `out` and `rows` do not overlap. The bits of a row do not depend on m. */
+   * for every i < m and c < packed_width(columns): a row of `out` has room for that many. The columns beyond B's are
+   * the row times zero: 0, or NaN where the row is not finite. `out` and `rows` do not overlap. The bits of a row do
+   * not depend on m. */
   void (*multiply)(int64_t m, int64_t depth, int64_t columns, const REAL *rows, int64_t stride, const REAL *panels,
                    REAL *out, int64_t out_stride, int add);
 

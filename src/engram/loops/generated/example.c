@@ -1,2 +1,0 @@
-#include "runtime.h"
-int64_t example(const engram_runtime *r) { return r->vector; }
