@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,19 @@ def test_a_broken_compiler_before_a_good_one(tmp_path: Path, attempt: Attempt) -
 def test_a_compiler_of_two_words(tmp_path: Path, attempt: Attempt) -> None:
     wrapper = script(tmp_path / "wrapper", 'exec "$@"')
     assert attempt(tmp_path / "cache", CC=f"{wrapper} cc").startswith("compiled: twice-")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ziglang") is None, reason="the package ziglang is not installed")
+@pytest.mark.parametrize("flags", [None, "-mcpu=baseline"])
+def test_the_compiler_that_is_a_package(tmp_path: Path, flags: str | None, attempt: Attempt) -> None:
+    """Without any other, and without a home; what it keeps of the C library lies beside ours."""
+    changes = {} if flags is None else {"ENGRAM_CFLAGS": flags}
+    first = attempt(tmp_path / "cache", PATH=str(tmp_path), HOME=str(tmp_path / "nowhere"), **changes)
+    assert first.startswith("compiled: twice-")
+    assert attempt(tmp_path / "cache", PATH=str(tmp_path), **changes) == first
+    assert not (tmp_path / "nowhere").exists()
+    assert {path.suffix or path.name for path in (tmp_path / "cache" / "loops").iterdir()} == {".so", "zig"}
 
 
 @needs_compiler
