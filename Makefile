@@ -70,7 +70,7 @@ lock: ## make constraints.txt anew: the newest versions that go with torch 2.13.
 	$(check-python)
 	rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
 	echo 'torch==2.13.0' > .venv-lock/torch.txt
-	.venv-lock/bin/python -m pip install -qq -c .venv-lock/torch.txt -e '.[dev,bench]'
+	.venv-lock/bin/python -m pip install -qq -c .venv-lock/torch.txt -e '.[dev,bench,compiler]'
 	{ sed '/^[^#]/,$$d' constraints.txt; \
 	  .venv-lock/bin/python -m pip freeze --all --exclude pip --exclude-editable \
 	    | sed 's/^\(torch==[0-9.]*\)+.*/\1/'; } > .venv-lock/lock.txt

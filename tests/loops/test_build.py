@@ -34,12 +34,12 @@ needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "cla
 needs_modes = pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
 
 
-def start(cache: Path, **changes: str) -> subprocess.Popen[str]:
+def start(cache: Path, program: str = PROGRAM, **changes: str) -> subprocess.Popen[str]:
     """A fresh interpreter, in which nothing is compiled yet."""
     kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED}
     environment = {**kept, "ENGRAM_CACHE": str(cache), **changes}
     pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=pipe, stderr=pipe, text=True, env=environment)
+    return subprocess.Popen([sys.executable, "-c", program], stdout=pipe, stderr=pipe, text=True, env=environment)
 
 
 def reasons(process: subprocess.Popen[str]) -> list[str]:
@@ -212,6 +212,28 @@ def test_full_disk(tmp_path: Path, attempt: Attempt, full_disk: Callable[[Path],
     full_disk(Path(tempfile.gettempdir()))
     assert "No space left on device" in attempt(tmp_path / "cache")
     assert not list((tmp_path / "cache" / "loops").iterdir())
+
+
+@needs_compiler
+def test_no_place_for_temporary_files(tmp_path: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache is enough: the compiler's own temporary files are another matter."""
+
+    def nowhere() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    assert attempt(tmp_path).startswith("compiled: twice-")
+    (tmp_path / "in the way").write_text("")
+    assert "No usable temporary directory found" in attempt(tmp_path / "in the way")
+
+
+def test_nothing_can_be_written(tmp_path: Path) -> None:
+    """The system itself refuses: no file of more than 4 kB."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+    program = PROGRAM.replace("def found", limit + "def found")
+    found = reasons(start(tmp_path, program, CC=script(tmp_path / "compiler", "exit 1")))
+    assert all("File too large" in words for words in found)
+    assert list((tmp_path / "loops").iterdir()) == []
 
 
 @needs_compiler
