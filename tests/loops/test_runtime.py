@@ -91,7 +91,7 @@ def check(m: int, depth: int, columns: int, extra: int, add: bool, dtype: torch.
 SIZES = [
     (m, depth, columns)
     for m in (0, 1, 2, 3, 7, 13, 48)
-    for depth, columns in ((0, 5), (1, 1), (5, 0), (3, 16), (16, 33), (255, 7), (256, 70), (257, 64), (600, 129))
+    for depth, columns in ((0, 5), (1, 1), (5, 0), (3, 16), (16, 33), (511, 7), (512, 70), (513, 64), (1100, 129))
 ]
 
 
@@ -102,14 +102,14 @@ def test_multiply(dtype: torch.dtype, add: bool) -> None:
         check(m, depth, columns, 3, add, dtype)
 
 
-@given(st.integers(0, 70), st.integers(0, 600), st.integers(0, 140), st.integers(0, 9), st.booleans())
+@given(st.integers(0, 70), st.integers(0, 1200), st.integers(0, 140), st.integers(0, 9), st.booleans())
 def test_multiply_any_size(dtype: torch.dtype, m: int, depth: int, columns: int, extra: int, add: bool) -> None:
     check(m, depth, columns, extra, add, dtype)
 
 
 def test_every_row_alone(dtype: torch.dtype) -> None:
     """All numbers of rows up to 50: each row has the bits that it has alone."""
-    rows, matrix = torch.randn(50, 300, dtype=dtype), torch.randn(300, 45, dtype=dtype)
+    rows, matrix = torch.randn(50, 600, dtype=dtype), torch.randn(600, 45, dtype=dtype)
     alone = torch.cat([multiply(row[None], matrix) for row in rows])
     for m in range(51):
         assert multiply(rows[:m], matrix).equal(alone[:m])
@@ -129,7 +129,7 @@ def test_other_products_have_the_same_bits(dtype: torch.dtype, threads: int) -> 
     """product, packed_product (panels of pack_pieces are those of pack) and multiply are one arithmetic."""
     library = _build.runtime(dtype)
     assert library is not None
-    for m, depth, columns in ((1, 1, 1), (7, 300, 45), (130, 513, 70), (4, 0, 3)):
+    for m, depth, columns in ((1, 1, 1), (7, 600, 45), (130, 1100, 70), (4, 0, 3)):
         rows, matrix = torch.randn(m, depth, dtype=dtype), torch.randn(depth, columns, dtype=dtype)
         right = multiply(rows, matrix)
         panels = torch.empty(depth * library.packed_width(c_int64(columns)) + 1, dtype=dtype)
@@ -225,7 +225,7 @@ MAIN = """
 #include "runtime.c"
 int main(void) {
   const engram_runtime *r = runtime();
-  int64_t counts[] = {0, 1, 2, 3, 7, 13, 48}, depths[] = {0, 1, 5, 256, 300}, widths[] = {0, 1, 16, 33, 70};
+  int64_t counts[] = {0, 1, 2, 3, 7, 13, 48}, depths[] = {0, 1, 5, 512, 600}, widths[] = {0, 1, 16, 33, 70};
   for (int a = 0; a < 7; a++) for (int b = 0; b < 5; b++) for (int c = 0; c < 5; c++) {
     int64_t m = counts[a], depth = depths[b], columns = widths[c], width = r->packed_width(columns);
     REAL *rows = calloc(m * depth + 1, sizeof(REAL)) , *matrix = calloc(depth * columns + 1, sizeof(REAL));
