@@ -35,7 +35,7 @@ test-all: $(STAMP) ## every test, and the numeric ones as other processors run t
 	$(MAKE) test-processors
 
 # torch without vector instructions and with AVX2; our loops compiled for any x86-64, and in the blocks of AVX-512.
-NUMERIC := tests/kernels tests/maps tests/nn tests/probe
+NUMERIC := tests/kernels tests/loops tests/maps tests/nn tests/probe
 test-processors: $(STAMP) ## the numeric tests of the fast tier as other processors run them
 	@failed=; for variant in ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 \
 	  ENGRAM_CFLAGS=-march=x86-64 "ENGRAM_CFLAGS=-march=native -DVBYTES=64 -DMR=12"; do \
@@ -70,7 +70,7 @@ lock: ## make constraints.txt anew: the newest versions that go with torch 2.13.
 	$(check-python)
 	rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
 	echo 'torch==2.13.0' > .venv-lock/torch.txt
-	.venv-lock/bin/python -m pip install -qq -c .venv-lock/torch.txt -e '.[dev,bench]'
+	.venv-lock/bin/python -m pip install -qq -c .venv-lock/torch.txt -e '.[dev,bench,compiler]'
 	{ sed '/^[^#]/,$$d' constraints.txt; \
 	  .venv-lock/bin/python -m pip freeze --all --exclude pip --exclude-editable \
 	    | sed 's/^\(torch==[0-9.]*\)+.*/\1/'; } > .venv-lock/lock.txt

@@ -1,4 +1,4 @@
-"""Compiling at first use: kept, shared, and never needed. Whatever goes wrong, the loop of torch operations runs."""
+"""Compiling at first use: kept, shared, and never needed. Whatever goes wrong, there is a reason in words."""
 
 import ctypes
 import json
@@ -6,32 +6,35 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
 
-from engram.loops import _build
+from engram.loops import _build, _compilers
 
-STATUS = "import json; from engram.loops import status; print(json.dumps(status()))"
-NUMBERS = """
-import torch
-from engram.loops import additive, use
-weight = torch.full((3, 3), 0.1, dtype=torch.float64, requires_grad=True)
-rest = torch.ones(4, 2, 3).double(), torch.eye(3).double(), None, weight, torch.zeros(2, 3).double()
-def found(kernel):
-    with use(kernel):
-        return torch.autograd.grad(additive(*rest)[0].sum(), weight)[0]
-torch.testing.assert_close(found("auto"), found("plain"), rtol=0, atol=1e-10)
+SOURCE = '#include "runtime.h"\nREAL twice(REAL x) { return 2 * x; }\n'
+PROGRAM = f"""
+import json, torch
+from engram.loops._build import library, reason
+def found(dtype):
+    return reason("twice", {SOURCE!r}, dtype)
+print(json.dumps([found(torch.float32), found(torch.float64)]))
 """
-SCRUBBED = ("CC", "ENGRAM_KERNEL", "ENGRAM_COMPILE", "ENGRAM_CFLAGS")
+SCRUBBED = ("CC", "ENGRAM_COMPILE", "ENGRAM_CFLAGS")
+NONE = "no C compiler found (looked for $CC, cc, gcc, clang and the package ziglang)"
 
 Attempt = Callable[..., str]
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
+needs_modes = pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
 
 
-def start(program: str, cache: Path, **changes: str) -> subprocess.Popen[str]:
+def start(cache: Path, program: str = PROGRAM, **changes: str) -> subprocess.Popen[str]:
     """A fresh interpreter, in which nothing is compiled yet."""
     kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED}
     environment = {**kept, "ENGRAM_CACHE": str(cache), **changes}
@@ -39,7 +42,8 @@ def start(program: str, cache: Path, **changes: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", program], stdout=pipe, stderr=pipe, text=True, env=environment)
 
 
-def status(process: subprocess.Popen[str]) -> dict[str, str]:
+def reasons(process: subprocess.Popen[str]) -> list[str]:
+    """Of float32 and float64."""
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return json.loads(out)
@@ -47,57 +51,131 @@ def status(process: subprocess.Popen[str]) -> dict[str, str]:
 
 @pytest.fixture
 def attempt(monkeypatch: pytest.MonkeyPatch) -> Attempt:
-    """Compile float32 anew in this process, in another environment; returns the reason, as in ``status()``."""
+    """Look for the library of SOURCE in float32 as a new process would, in another environment; returns the reason."""
 
-    def try_it(cache: Path, **changes: str) -> str:
-        monkeypatch.setattr(_build, "_reasons", {})
+    def try_it(cache: Path, source: str = SOURCE, **changes: str) -> str:
         for name in SCRUBBED:
             monkeypatch.delenv(name, raising=False)
         for name, value in {"ENGRAM_CACHE": str(cache), **changes}.items():
             monkeypatch.setenv(name, value)
-        library = _build._library.__wrapped__(torch.float32)
-        reason = _build._reasons[torch.float32]
+        library, reason = _build._find("twice", source, torch.float32)
         assert (library is not None) == reason.startswith("compiled")
+        if library is not None:
+            library.twice.restype, library.twice.argtypes = ctypes.c_float, [ctypes.c_float]
+            assert library.twice(1.5) == 3.0
         return reason
 
     return try_it
 
 
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
 def test_turned_off(tmp_path: Path) -> None:
-    """The whole way: no library, a reason, and the right numbers."""
-    found = status(start(NUMBERS + STATUS, tmp_path, ENGRAM_COMPILE="0"))
-    assert found["float32"] == found["float64"] == "turned off by ENGRAM_COMPILE=0"
+    assert reasons(start(tmp_path, ENGRAM_COMPILE="0")) == ["turned off by ENGRAM_COMPILE=0"] * 2
     assert not list(tmp_path.iterdir())
 
 
-def test_no_compiler(tmp_path: Path) -> None:
-    found = status(start(STATUS, tmp_path, PATH=str(tmp_path)))  # an empty folder
-    assert found["float32"] == found["float64"] == "no C compiler found (looked for $CC, cc, gcc, clang)"
+def test_no_compiler(tmp_path: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_compilers, "find_spec", lambda name: None)  # the package ziglang
+    assert attempt(tmp_path, PATH=str(tmp_path)) == NONE  # an empty folder
 
 
-def test_compiler_that_always_fails(tmp_path: Path) -> None:
-    false = shutil.which("false")
-    assert false is not None
-    found = status(start(STATUS, tmp_path, CC=false))
-    assert "could not compile additive.c" in found["float32"]
-    assert "could not compile additive.c" in found["float64"]
+def test_other_dtypes() -> None:
+    for dtype in (torch.float16, torch.complex64):
+        assert _build.library("twice", SOURCE, dtype) is None
+        assert _build.reason("twice", SOURCE, dtype) == f"no compiled loop for {dtype}"
 
 
+CUT = 'while [ "$1" != -o ]; do [ $# = 0 ] && exit; shift; done; '
 BROKEN = {
-    "fails": ("echo 'no such machine' >&2; exit 1", "could not compile additive.c: no such machine"),
-    "fails in another alphabet": (r"printf '\377\376' >&2; exit 1", "could not compile additive.c"),
-    "writes nothing": ("exit 0", "No such file"),
-    "writes nonsense": ('while [ "$1" != -o ]; do [ $# = 0 ] && exit; shift; done; echo hello > "$2"', "too short"),
+    "fails": ("echo 'no such machine' >&2; exit 1", "could not compile twice.c: no such machine"),
+    "fails in another alphabet": (r"printf '\377\376' >&2; exit 1", "could not compile twice.c: \ufffd\ufffd"),
+    "writes nothing": ("exit 0", "wrote no library for twice.c"),
+    "writes nonsense": (CUT + 'echo hello > "$2"', "too short"),
+    "writes a long nonsense": (CUT + 'head -c 9000 /dev/zero > "$2"', "invalid ELF header"),
+    "is killed": ("kill -9 $$", "could not compile twice.c"),
 }
 
 
 @pytest.mark.parametrize("how", BROKEN)
 def test_broken_compiler(tmp_path: Path, how: str, attempt: Attempt) -> None:
     text, reason = BROKEN[how]
-    compiler = tmp_path / "compiler"
-    compiler.write_text(f"#!/bin/sh\n{text}\n")
-    compiler.chmod(0o755)
-    assert reason in attempt(tmp_path / "cache", CC=str(compiler))
+    assert reason in attempt(tmp_path / "cache", CC=script(tmp_path / "compiler", text))
+    assert list((tmp_path / "cache" / "loops").iterdir()) == []
+
+
+@needs_compiler
+@pytest.mark.parametrize("percent", [20, 50, 90])
+def test_compiler_that_writes_half_a_library(tmp_path: Path, percent: int, attempt: Attempt) -> None:
+    """To load it would end this process with a bus error."""
+    cut = f'size=$(wc -c < "$2"); truncate -s $((size * {percent} / 100)) "$2"'
+    compiler = script(tmp_path / "compiler", f'cc "$@" || exit 1; {CUT}{cut}')
+    assert "could not compile twice.c: the library was cut at " in attempt(tmp_path / "cache", CC=compiler)
+    assert list((tmp_path / "cache" / "loops").iterdir()) == []
+
+
+@needs_compiler
+def test_library_that_does_not_load(tmp_path: Path, attempt: Attempt) -> None:
+    """It compiles and links; what it calls is nowhere. It is not kept, and the reason names what is missing."""
+    source = '#include "runtime.h"\nREAL nowhere(REAL);\nREAL (*twice)(REAL) = nowhere;\n'
+    assert "undefined symbol: nowhere" in attempt(tmp_path, source)
+    assert list((tmp_path / "loops").iterdir()) == []
+
+
+def test_compiler_that_hangs(tmp_path: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stopped together with the processes it started, which would hold its output open."""
+    monkeypatch.setattr(_compilers, "LONGEST", 0.5)
+    compiler = script(tmp_path / "compiler", f"sleep 300 & echo $! > {tmp_path}/child; wait")
+    before = time.monotonic()
+    assert attempt(tmp_path / "cache", CC=compiler) == f"{compiler} was stopped: not done after 0.5 seconds"
+    assert time.monotonic() - before < 30
+    child = int((tmp_path / "child").read_text())
+    for _ in range(100):
+        state = Path(f"/proc/{child}/stat")
+        if not state.exists() or state.read_text().split()[2] == "Z":
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the child of the compiler goes on")
+
+
+@needs_compiler
+def test_a_broken_compiler_before_a_good_one(tmp_path: Path, attempt: Attempt) -> None:
+    """cc fails and clang works: clang's library is made, and found the next time without asking cc again."""
+    good, calls = shutil.which("gcc") or shutil.which("cc"), tmp_path / "calls"
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    script(folder / "cc", f"echo >> {calls}; exit 1")
+    script(folder / "clang", f'PATH={os.environ["PATH"]} exec {good} "$@"')
+    first = attempt(tmp_path / "cache", PATH=str(folder))
+    assert first.startswith("compiled: twice-")
+    asked = calls.read_text()
+    assert asked
+    assert attempt(tmp_path / "cache", PATH=str(folder)) == first
+    assert calls.read_text() == asked
+
+
+@needs_compiler
+def test_a_compiler_of_two_words(tmp_path: Path, attempt: Attempt) -> None:
+    wrapper = script(tmp_path / "wrapper", 'exec "$@"')
+    assert attempt(tmp_path / "cache", CC=f"{wrapper} cc").startswith("compiled: twice-")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ziglang") is None, reason="the package ziglang is not installed")
+@pytest.mark.parametrize("flags", [None, "-mcpu=baseline"])
+def test_the_compiler_that_is_a_package(tmp_path: Path, flags: str | None, attempt: Attempt) -> None:
+    """Without any other, and without a home; what it keeps of the C library lies beside ours."""
+    changes = {} if flags is None else {"ENGRAM_CFLAGS": flags}
+    first = attempt(tmp_path / "cache", PATH=str(tmp_path), HOME=str(tmp_path / "nowhere"), **changes)
+    assert first.startswith("compiled: twice-")
+    assert attempt(tmp_path / "cache", PATH=str(tmp_path), **changes) == first
+    assert not (tmp_path / "nowhere").exists()
+    assert {path.suffix or path.name for path in (tmp_path / "cache" / "loops").iterdir()} == {".so", "zig"}
 
 
 @needs_compiler
@@ -107,8 +185,76 @@ def test_cache_cannot_be_written(tmp_path: Path, attempt: Attempt) -> None:
     assert attempt(tmp_path / "cache").startswith("compiled for this process alone: ")
 
 
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """From now on nothing can be written below a folder."""
+
+    def fill(folder: Path) -> None:
+        write = Path.write_text
+
+        def refuse(path: Path, *arguments: object, **options: object) -> int:
+            if path.is_relative_to(folder):
+                raise OSError(28, "No space left on device", str(path))
+            return write(path, *arguments, **options)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Path, "write_text", refuse)
+
+    return fill
+
+
 @needs_compiler
-@pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
+def test_full_disk(tmp_path: Path, attempt: Attempt, full_disk: Callable[[Path], None]) -> None:
+    """The cache is on it: compiled elsewhere, for this process. Everything is on it: said so."""
+    full_disk(tmp_path / "cache")
+    reason = attempt(tmp_path / "cache")
+    assert reason.startswith("compiled for this process alone: ")
+    assert "No space left on device" in reason
+    full_disk(Path(tempfile.gettempdir()))
+    assert "No space left on device" in attempt(tmp_path / "cache")
+    assert not list((tmp_path / "cache" / "loops").iterdir())
+
+
+@needs_compiler
+def test_no_place_for_temporary_files(tmp_path: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache is enough: the compiler's own temporary files are another matter."""
+
+    def nowhere() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    assert attempt(tmp_path).startswith("compiled: twice-")
+    (tmp_path / "in the way").write_text("")
+    assert "No usable temporary directory found" in attempt(tmp_path / "in the way")
+
+
+def test_nothing_can_be_written(tmp_path: Path) -> None:
+    """The system itself refuses: no file of more than 4 kB."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+    program = PROGRAM.replace("def found", limit + "def found")
+    found = reasons(start(tmp_path, program, CC=script(tmp_path / "compiler", "exit 1")))
+    assert all("File too large" in words for words in found)
+    assert list((tmp_path / "loops").iterdir()) == []
+
+
+@needs_compiler
+def test_disk_that_fills_up_while_compiling(tmp_path: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the compiler meets the full disk, and its words are in any language: a file tells."""
+    cache, write = tmp_path / "cache", Path.write_bytes
+
+    def refuse(path: Path, content: bytes) -> int:
+        if path.is_relative_to(cache):
+            raise OSError(28, "No space left on device", str(path))
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    compiler = script(tmp_path / "compiler", f'case "$*" in *{cache}*) echo voll >&2; exit 1;; esac; exec cc "$@"')
+    reason = attempt(cache, CC=compiler)
+    assert reason.startswith("compiled for this process alone: ")
+    assert "No space left on device" in reason
+
+
+@needs_compiler
+@needs_modes
 @pytest.mark.parametrize("what", ["folder", "library"])
 @pytest.mark.parametrize("fault", ["group", "others", "owner", "link"])
 def test_a_cache_that_others_can_write(
@@ -136,6 +282,7 @@ def test_a_cache_that_others_can_write(
     monkeypatch.setattr(ctypes, "CDLL", lambda name: (loaded.append(name), load(name))[1])
     reason = attempt(tmp_path)
     assert len(loaded) == 1
+    assert loaded[0] != str(library)
     if what == "folder":
         assert reason.startswith("compiled for this process alone: ")
         assert not loaded[0].startswith(str(folder))
@@ -146,16 +293,26 @@ def test_a_cache_that_others_can_write(
 
 @needs_compiler
 def test_compiled_once(tmp_path: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second time the library is found: the compiler is only asked for its version."""
+    """The second time the library is found, and no compiler is started."""
     first = attempt(tmp_path)
-    assert first.startswith("compiled: ")
-    asked: list[list[str]] = []
-    run = subprocess.run
-    monkeypatch.setattr(
-        subprocess, "run", lambda command, **options: (asked.append(command), run(command, **options))[1]
-    )
+    assert first.startswith("compiled: twice-")
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
     assert attempt(tmp_path) == first
-    assert [command[1:] for command in asked] == [["--version"]]
+
+
+@needs_compiler
+def test_what_a_library_depends_on(tmp_path: Path, attempt: Attempt) -> None:
+    """Another source, other flags, another compiler, another header: another library."""
+    different = {
+        attempt(tmp_path),
+        attempt(tmp_path, SOURCE + "/* more */"),
+        attempt(tmp_path, ENGRAM_CFLAGS="-O2"),
+        attempt(tmp_path / "other", CC=script(tmp_path / "compiler", 'exec cc "$@"')),
+    }
+    assert len(different) == 4
+    texts = _build.headers(_build.FOLDER)
+    assert {"runtime.h", "pool.h", "product.h"} <= texts.keys()
+    assert _build.stem("a", SOURCE, texts) != _build.stem("a", SOURCE, {**texts, "runtime.h": ""})
 
 
 @needs_compiler
@@ -172,11 +329,112 @@ def test_damaged_library_is_made_anew(tmp_path: Path, keep: float, attempt: Atte
 
 
 @needs_compiler
+def test_poisoned_cache(tmp_path: Path, attempt: Attempt) -> None:
+    """A file with the right name and the hash of its own content that is no library: not loaded, compiled again."""
+    good = attempt(tmp_path)
+    (library,) = (tmp_path / "loops").glob("*.so")
+    library.unlink()
+    nonsense = b"not a library" * 1000
+    stem, _, _ = library.stem.rpartition("-")
+    poison = library.with_name(f"{stem}-{_build.hash16(nonsense)}.so")
+    poison.write_bytes(nonsense)
+    poison.chmod(0o700)
+    assert attempt(tmp_path) == good
+
+
+@needs_compiler
 def test_two_processes_at_once(tmp_path: Path) -> None:
     """Both find an empty cache and compile; both end with whole libraries, and no scratch folder is left."""
-    for process in [start(STATUS, tmp_path), start(STATUS, tmp_path)]:
-        assert all(words == "auto" or words.startswith("compiled: ") for words in status(process).values())
-    assert {path.suffix for path in (tmp_path / "loops").iterdir()} == {".so"}
+    for process in [start(tmp_path), start(tmp_path)]:
+        assert all(words.startswith("compiled: ") for words in reasons(process))
+    assert [path.suffix for path in (tmp_path / "loops").iterdir()] == [".so", ".so"]
+
+
+@needs_compiler
+def test_many_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them compiles, the others wait for it; two libraries are compiled side by side."""
+    monkeypatch.setenv("ENGRAM_CACHE", str(tmp_path))
+    monkeypatch.setattr(_build, "_found", {})
+    compiled: list[str] = []
+    compile = _build._compile
+    monkeypatch.setattr(_build, "_compile", lambda *given: (compiled.append(given[1]), compile(*given))[1])
+    sources = [SOURCE + "/* threads */", SOURCE + "/* others */"] * 8
+    with ThreadPoolExecutor(16) as threads:
+        found = list(threads.map(lambda text: _build.library("threads", text, torch.float64), sources))
+    assert len(compiled) == 2
+    assert len({id(library) for library in found}) == 2
+    assert None not in found
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@needs_compiler
+def test_fork_while_a_thread_compiles(tmp_path: Path) -> None:
+    """The child has not the thread that holds the lock: it compiles for itself in place of waiting."""
+    slow = script(tmp_path / "slow", 'sleep 1; exec cc "$@"')
+    program = f"""
+import os, signal, threading, time, torch
+from engram.loops import _build
+def look():
+    assert _build.library("twice", {SOURCE!r}, torch.float32) is not None
+thread = threading.Thread(target=look)
+thread.start()
+time.sleep(0.3)
+assert thread.is_alive() and any(lock.locked() for lock in _build._locks.values())
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    look()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+thread.join()
+"""
+    environment = {**os.environ, "ENGRAM_CACHE": str(tmp_path / "cache"), "CC": slow}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, env=environment, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("told", "has", "level"),
+    [
+        ("AVX512", (*_build.V3, *_build.V4), "avx512"),
+        ("AVX2", (*_build.V3, *_build.V4), "avx2"),  # ATEN_CPU_CAPABILITY=avx2 on a better processor
+        ("DEFAULT", (*_build.V3, *_build.V4), "x86-64"),
+        ("AVX512", _build.V3, "avx2"),  # ATEN_CPU_CAPABILITY=avx512 on a processor that has it not
+        ("AVX512", (*_build.V3, "avx512_f"), "avx2"),
+        ("AVX512", (), "x86-64"),
+        ("AVX2", ("avx2",), "x86-64"),
+    ],
+)
+def test_level_of_the_wheel(told: str, has: tuple[str, ...], level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_build.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: told)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(has, True))
+    assert _build.levels()[0] == level
+    assert _build.levels()[-1] == "x86-64"
+    monkeypatch.setattr(_build.platform, "machine", lambda: "aarch64")
+    assert _build.levels() == ()
+
+
+@needs_compiler
+def test_a_library_of_the_wheel_comes_first(tmp_path: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No compiler is needed; a damaged one is passed over; ENGRAM_COMPILE and ENGRAM_CFLAGS are obeyed."""
+    attempt(tmp_path / "cache")
+    (library,) = (tmp_path / "cache" / "loops").glob("*.so")
+    monkeypatch.setattr(_build, "levels", lambda: ("avx2", "x86-64"))
+    file = _build.shipped("twice", SOURCE, _build.headers(_build.FOLDER), "float32")
+    false = script(tmp_path / "compiler", "exit 1")
+    for damaged in (False, True):
+        built = tmp_path / f"built-{damaged}"  # the system knows a loaded library by its path
+        monkeypatch.setattr(_build, "BUILT", built)
+        for level in ("avx2", "x86-64"):
+            (built / level).mkdir(parents=True)
+            shutil.copy(library, built / level / file)
+        if damaged:
+            (built / "avx2" / file).write_text("nonsense")
+        level = "x86-64" if damaged else "avx2"
+        assert attempt(tmp_path / "new", CC=false) == f"compiled: {file} of the wheel, for {level}"
+    assert not (tmp_path / "new").exists()
+    assert attempt(tmp_path / "new", CC=false, ENGRAM_COMPILE="0") == "turned off by ENGRAM_COMPILE=0"
+    assert "could not compile" in attempt(tmp_path / "new", CC=false, ENGRAM_CFLAGS="-O1")
 
 
 def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from engram.places import cache_folder, why_not_private
 
 FOLDER = Path(__file__).parent
 BUILT = FOLDER / "built"  # in a wheel; not in a checkout
+RUNTIME = (FOLDER / "runtime.c").read_text()
 REAL = {torch.float32: "float32", torch.float64: "float64"}
 V3 = ("avx2", "fma3", "bmi", "bmi2", "f16c", "lzcnt")
 V4 = ("avx512_f", "avx512_bw", "avx512_cd", "avx512_dq", "avx512_vl")
@@ -59,9 +60,6 @@ def reason(name: str, source: str, dtype: torch.dtype) -> str:
 def runtime(dtype: torch.dtype) -> ctypes.CDLL | None:
     """The library that every loop of this dtype shares: products, and the pool of threads."""
     return library("runtime", RUNTIME, dtype)
-
-
-RUNTIME = (FOLDER / "runtime.c").read_text()
 
 
 def _once(name: str, source: str, dtype: torch.dtype) -> Found:
@@ -122,18 +120,17 @@ def _of_a_compiler(name: str, source: str, real: str) -> Found:
                 return kept
     faults = {}
     for each in available:
-        for place in (Path(tempfile.gettempdir()),) if fault else (folder, Path(tempfile.gettempdir())):
+        for place in (None,) if fault else (folder, None):  # None: where the system keeps temporary files
             try:
-                own = stems[each] if place == folder else ""
-                loaded, file = _compile(each, name, source, texts, real, place, own)
+                loaded, file = _compile(each, name, source, texts, real, place, stems[each])
             except CompileError as error:
                 faults[each] = str(error)
                 break
             except OSError as error:  # no room there, or libraries may not be loaded from there
-                faults[each] = f"{each.name}, {place}: {error}"
-                fault = fault or f"{place}: {error}"
+                faults[each] = f"{each.name}: {error}"
+                fault = fault or str(error)
             else:
-                return Found(loaded, f"compiled: {file}" if file else f"compiled for this process alone: {fault}")
+                return Found(loaded, f"compiled: {file}" if place else f"compiled for this process alone: {fault}")
     raise RuntimeError("; ".join(faults.values()))
 
 
@@ -157,22 +154,19 @@ def _kept(folder: Path, stem: str) -> Found | None:
 
 
 def _compile(
-    compiler: Compiler, name: str, source: str, headers: dict[str, str], real: str, place: Path, stem: str
+    compiler: Compiler, name: str, source: str, headers: dict[str, str], real: str, place: Path | None, stem: str
 ) -> tuple[ctypes.CDLL, str]:
-    """The library, loaded; with a ``stem`` also kept in ``place``, under the name that is returned.
-
-    A library stays loaded when its file has moved or is gone.
-    """
+    """The library, loaded, and its file; kept in ``place``, or nowhere: it stays loaded when its file is gone."""
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as scratch:
-        zig = place / "zig" if stem else None
+        zig = place / "zig" if place else None
         built = compiler.compile(plain(name), source, headers, real, compiler.processors(), Path(scratch), zig)
         content = built.read_bytes()
         _check_whole(content, f"{compiler.name} could not compile {name}.c")
         loaded = ctypes.CDLL(str(built))
-        if not stem:
-            return loaded, ""
-        built.chmod(0o700)
-        return loaded, built.replace(place / f"{stem}-{hash16(content)}.so").name
+        if place:
+            built.chmod(0o700)
+            built = built.replace(place / f"{stem}-{hash16(content)}.so")
+        return loaded, built.name
 
 
 def _check_whole(content: bytes, failed: str) -> None:

@@ -118,7 +118,10 @@ class Compiler:
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
     process.wait()
 
 
