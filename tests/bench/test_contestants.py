@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from engram.bench._contestants import GeotorchRNN, LoopRNN, Size, contestants, floor, training_step
-from engram.loops import _additive, _compiled, _eager, status
+from engram.loops import _loop, _torch, status
+from engram.loops._compiled import Loops
 from engram.maps import orthogonality_error
 from engram.nn import RNN
 
@@ -77,19 +78,21 @@ def test_everyone_asked_for_is_there_and_runs() -> None:
         call()
 
 
-def test_kernels_are_those_of_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executors_are_those_of_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """ "uncompiled" runs the loop of torch operations, the others the best there is."""
     if not status()["float32"].startswith("compiled"):
         pytest.skip(status()["float32"])
     used: list[object] = []
-    loops = _additive.loops
-    monkeypatch.setattr(_additive, "loops", lambda states: used.append(loops(states)) or used[-1])
+    chosen = _loop.executor_of
+    monkeypatch.setattr(_loop, "executor_of", lambda *a: used.append(chosen(*a)) or used[-1])
     for name, call in contestants(SIZE).items():
         used.clear()
         call()
         if name.startswith(("engram", "ExpRNN", "ScoRNN", "NonNormalRNN")):
-            right = _eager if name.endswith("uncompiled") else _compiled
-            assert used == [right, right], name  # forward, backward
+            assert len(used) == 2, name  # forward, backward
+            by_torch = [executor is _torch.run for executor in used]
+            assert by_torch == [name.endswith("uncompiled")] * 2, name
+            assert all(isinstance(executor, Loops) for executor in used if executor is not _torch.run)
         else:
             assert not used, name
 

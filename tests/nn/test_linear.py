@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engram import loops
 from engram.errors import OptionError
-from engram.loops import _linear_scan, additive_reference, linear_scan, linear_scan_last
+from engram.loops import _linear_scan
 from engram.nn import RNN, DepthRNN, LinearRNN, check_contract
 
 
@@ -109,20 +109,32 @@ def gradients(call: Callable[..., tuple[Tensor, ...]], arguments: list[Tensor]) 
 @pytest.mark.parametrize("steps", [1024, 1025, 1100])
 def test_blocks_are_the_loop(steps: int, dtype: torch.dtype, reverse: bool) -> None:
     """Values and gradients to 1e-10, at lengths that the block divides and that it does not."""
-    arguments = [randn(steps, 2, 3, dtype=dtype) / 30, randn(4, 3, dtype=dtype), randn(4, dtype=dtype) / 30]
-    arguments += [torch.linalg.qr(randn(4, 4, dtype=dtype))[0] * 0.99, randn(2, 4, dtype=dtype)]
+    arguments = [randn(steps, 2, 3, dtype=dtype) / 30, randn(2, 4, dtype=dtype)]
+    arguments += [randn(4, 3, dtype=dtype), randn(4, dtype=dtype) / 30]
+    arguments += [torch.linalg.qr(randn(4, 4, dtype=dtype))[0] * 0.99]
+    layer = LinearRNN(3, 4, dtype=dtype)
+
+    def cell(*weights: Tensor) -> Any:
+        view = layer.cells[0].with_built_weights()
+        copied = type(view).__new__(type(view))
+        copied.__dict__.update(view.__dict__, _parameters={"start": None, "mod_bias": None})
+        copied.__dict__.update(zip(("weight_ih", "bias", "weight_hh"), weights, strict=True))
+        return copied
+
+    def whole(x: Tensor, start: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = cell(*weights).run(x, start, None, reverse)
+        return found
+
+    def last(x: Tensor, start: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+        return (cell(*weights).last(x, start, None, reverse),)
+
     with loops.use("torch"):
-        assert _linear_scan.in_blocks(arguments[0], arguments[3], None)
-        found = gradients(lambda *a: linear_scan(*a, reverse=reverse), arguments)
-        last = gradients(lambda *a: (linear_scan_last(*a, reverse=reverse),), arguments)
-
-    def loop(*a: Tensor) -> tuple[Tensor, Tensor]:
-        return additive_reference(*a, None, None, "identity", reverse)
-
-    for ours, truth in zip(found, gradients(loop, arguments), strict=True):
-        torch.testing.assert_close(ours, truth, atol=1e-10, rtol=1e-10)
-    for ours, truth in zip(last, gradients(lambda *a: (loop(*a)[1],), arguments), strict=True):
-        torch.testing.assert_close(ours, truth, atol=1e-10, rtol=1e-10)
+        assert _linear_scan.in_blocks(arguments[0], arguments[4], None)
+        found = [gradients(call, arguments) for call in (whole, last)]
+    with loops.use("plain"):
+        truth = [gradients(call, arguments) for call in (whole, last)]
+    for ours, theirs in zip([*found[0], *found[1]], [*truth[0], *truth[1]], strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=1e-10)
 
 
 def test_where_blocks_run() -> None:

@@ -110,7 +110,7 @@ def part(g: Generator, view: View, axis: int, first: int, last: int, step: int) 
 
 def _join(g: Generator, item: Node) -> None:
     """Each piece is stored at its place, from the open group if it is made there; around a pad lie zeros."""
-    whole = g.in_scratch(item.result)
+    whole = g.home(item.result)
     g.views[item.result] = whole
     if item.kind == "pad":
         count = g.size(g.graph.values[item.result].size).name

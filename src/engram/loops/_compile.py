@@ -4,13 +4,15 @@ A cell keeps its loop until one of its attributes is set; cells of the same clas
 """
 
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 
-from engram.loops import _composites  # noqa: F401  (adds its rules)
+from engram.loops import _composites, _torch  # noqa: F401  (adds its rules)
 from engram.loops._choice import uses_c
 from engram.loops._compiled import Loops
 from engram.loops._lower import lower
@@ -19,39 +21,73 @@ from engram.loops._trace import BATCHES, CannotCompile, compare, fresh, record
 from engram.state import each, parts
 
 
+FEW = 6
+"""Rows of a tile of the product in C: with fewer, one product over all steps is faster than one at each step."""
+
+
+@dataclass
+class Variant:
+    """A plan, and its loops in C; None for dtypes and devices that C does not have."""
+
+    plan: Plan
+    loops: Loops | None
+
+    def executor(self, like: Tensor) -> Any:
+        return self.loops if self.loops is not None and uses_c(like) and self.loops.ready() else _torch.run
+
+
 @dataclass
 class Compiled:
     """The loop of a cell, or why it has none."""
 
     key: str
-    plan: Plan | None
+    variants: dict[bool, Variant]
+    """By whether products of the drive are hoisted out of the loop; empty if the plain loop must run."""
     names: list[str]
     """The tensors of the cell that the loop reads, in its order."""
     with_drive: bool
     """Whether the loop begins with the input of the layer; else with what ``cell.drive`` gives."""
     reason: str
     line: str
-    loops: Loops | None
     skeleton: Any
     """The cell without numbers: its step can be called with other weights."""
+
+    def choose(self, like: Tensor, batch: int | None) -> "Variant":
+        """C with all products in the loop for a batch of several rows (None: not known); else products are hoisted."""
+        inside = self.variants[False]
+        if uses_c(like) and inside.loops is not None and (batch is None or batch >= FEW) and inside.loops.ready():
+            return inside
+        return self.variants[True]
 
 
 _of_cell: WeakKeyDictionary[nn.Module, dict[Any, Compiled]] = WeakKeyDictionary()
 _shared: dict[Any, Compiled] = {}
-BY_KEY: dict[str, Compiled] = {}
+BY_KEY: WeakValueDictionary[str, Compiled] = WeakValueDictionary()
+"""All loops by name; each lives as long as a cell that runs it."""
+_made = count()
 
 
-def compiled_cell(cell: Any) -> Compiled:
-    """The loop of a cell; made at the first call."""
+def compiled_cell(cell: Any, view: Any = None, width: int | None = None) -> Compiled:
+    """The loop of a cell; made at the first call.
+
+    Args:
+        view: the cell with its weights built, if somebody has it at hand.
+        width: the number of features of the input; default: the cell's ``input_size``.
+    """
     kept = _of_cell.get(cell)
     if kept is None:
         kept = _of_cell[cell] = {}
-    like = cell.like
-    key = (like.dtype, like.device, cell.training)
+    like, width = cell.like, cell.input_size if width is None else width
+    key = (like.dtype, like.device, cell.training, width)
     found = kept.get(key)
     if found is None:
-        found = kept[key] = _find(built(cell))
+        with torch.no_grad(), saved_tensors_hooks(_same, _same):  # nobody else's hooks see our trace
+            found = kept[key] = _find(cell.with_built_weights() if view is None else view, width)
     return found
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
 
 
 def forget(cell: Any) -> None:
@@ -60,16 +96,12 @@ def forget(cell: Any) -> None:
         _of_cell.pop(cell, None)
 
 
-def built(cell: Any) -> Any:
-    """A view of a cell in which weights under a map are plain tensors."""
-    return cell.with_built_weights() if hasattr(cell, "with_built_weights") else cell
-
-
-def _find(cell: Any) -> Compiled:
+def _find(cell: Any, width: int) -> Compiled:
     fingerprint = _fingerprint(cell)
+    fingerprint = None if fingerprint is None else (*fingerprint, width)
     found = _shared.get(fingerprint) if fingerprint is not None else None
     if found is None:
-        found = _make(cell)
+        found = _make(cell, width)
         BY_KEY[found.key] = found
         if fingerprint is not None:
             _shared[fingerprint] = found
@@ -101,17 +133,20 @@ def _fingerprint(cell: Any) -> Any:
         return None
 
 
-def _make(cell: Any) -> Compiled:
-    key = f"{type(cell).__qualname__}-{len(BY_KEY)}"
+def _make(cell: Any, width: int) -> Compiled:
+    key = f"{type(cell).__qualname__}-{next(_made)}"
     for with_drive in (True, False):
         try:
-            plan, names, skeleton = trace(cell, with_drive)
+            plans, names, skeleton = trace(cell, width, with_drive)
         except CannotCompile as error:
             if not with_drive or error.reason == GROWS:
-                return Compiled(key, None, [], False, error.reason, error.line, None, None)
+                return Compiled(key, {}, [], False, error.reason, error.line, None)
         else:
-            loops = Loops(type(cell).__name__, plan, cell.like.dtype) if uses_c_ever(cell.like) else None
-            return Compiled(key, plan, names, with_drive, "", "", loops, skeleton)
+            variants = {
+                hoist: Variant(plan, Loops(type(cell).__name__, plan, cell.like.dtype) if uses_c_ever(cell.like) else None)
+                for hoist, plan in plans.items()
+            }
+            return Compiled(key, variants, names, with_drive, "", "", skeleton)
     raise AssertionError
 
 
@@ -122,7 +157,7 @@ def uses_c_ever(like: Tensor) -> bool:
     return like.device.type == "cpu" and like.dtype in (torch.float32, torch.float64)
 
 
-def trace(cell: Any, with_drive: bool) -> tuple[Plan, list[str], Any]:
+def trace(cell: Any, width: int, with_drive: bool) -> tuple[dict[bool, Plan], list[str], Any]:
     """The plan of a cell, the names of the tensors that it reads, and the cell without numbers."""
     if any(field.grows for field in parts(cell.fields())):
         raise CannotCompile(GROWS)
@@ -133,7 +168,7 @@ def trace(cell: Any, with_drive: bool) -> tuple[Plan, list[str], Any]:
         view = with_tensors(cell, leaves)
         state = each(fresh, cell.initial_state(batch))
         like = fresh(cell.like)
-        x = torch.rand(1, batch, cell.input_size, dtype=like.dtype, device=like.device)
+        x = torch.rand(1, batch, width, dtype=like.dtype, device=like.device)
         if with_drive:
             drives = [fresh(x[0])]
         else:
@@ -149,19 +184,21 @@ def trace(cell: Any, with_drive: bool) -> tuple[Plan, list[str], Any]:
         records.append(record(step, drives, state, list(leaves.values())))
     compare(*records)
     if with_drive:
-        _check_drive(view)
-    plan = make_plan(lower(*records))
-    used = plan.used_weights()
-    names = [name for name, value in zip(weights, plan.weights, strict=True) if value in used]
-    plan.keep_weights(used)
+        _check_drive(view, width)
+    lowered = lower(*records)
+    plans = {hoist: make_plan(lowered, hoist) for hoist in (True, False)}
+    used = plans[True].used_weights()
+    names = [name for name, value in zip(weights, lowered.weights, strict=True) if value in used]
+    for plan in plans.values():
+        plan.keep_weights(used)
     skeleton = with_tensors(cell, {name: tensor.new_empty(0) for name, tensor in weights.items()})
-    return plan, names, skeleton
+    return plans, names, skeleton
 
 
-def _check_drive(cell: Any) -> None:
+def _check_drive(cell: Any, width: int) -> None:
     """A drive that looks at other steps, or samples, cannot be computed step by step."""
     like = cell.like
-    x = torch.rand(2, 3, cell.input_size, dtype=like.dtype, device=like.device)
+    x = torch.rand(2, 3, width, dtype=like.dtype, device=like.device)
     with torch.no_grad():
         whole, steps = cell.drive(x), [cell.drive(step) for step in x]
     tensors = whole if isinstance(whole, tuple) else (whole,)
@@ -189,7 +226,7 @@ def tensors_of(cell: nn.Module) -> dict[str, Tensor]:
 def with_tensors(module: nn.Module, tensors: dict[str, Tensor], prefix: str = "") -> Any:
     """A copy of a module that has these tensors as plain attributes, and none of its own."""
     view = type(module).__new__(type(module))
-    view.__dict__.update(module.__dict__)
+    view.__dict__.update({name: value for name, value in module.__dict__.items() if name != "_built_from"})
     own = _own(module)
     view.__dict__["_parameters"] = {name: None for name in module._parameters if name not in own}
     view.__dict__["_buffers"] = {name: None for name in module._buffers if name not in own}

@@ -62,6 +62,8 @@ class Generator:
         self.views: dict[int, View] = {}
         self.group: Group | None = None
         self.buffers = 0
+        self.filled: set[str] = set()
+        """Arrays whose rows are the memory of a value: nothing is copied to them."""
         self.indent = 2
         self.uses = Counter(a for node in program.nodes for a in node.args)
         self.uses.update([*program.writes.values(), *(after for _, after in program.carried)])
@@ -118,6 +120,17 @@ class Generator:
     def in_scratch(self, value: int) -> View:
         return self.dense(self.scratch(value), self.graph.values[value].shape)
 
+    def home(self, value: int) -> View:
+        """Memory for a value that is made now: the array that it is written to, if there is one, else scratch."""
+        view = self.in_scratch(value)
+        for array, written in self.program.writes.items():
+            if written == value and array not in self.filled:
+                self.filled.add(array)
+                pointer, width = self.pointer("rows", array, view.memory.type), self.size(self.graph.values[value].size).name
+                place = f"({pointer} ? {pointer} + (row + {{i}}) * {width} : {view.pointer})"
+                return View(Memory(place, view.memory.type), view.shape, view.strides)
+        return view
+
     def rows_of(self, source: Source, value: int) -> View:
         """A row of an array, at this step or at the one before."""
         kind, shape = self.type_of(value), self.graph.values[value].shape
@@ -148,6 +161,8 @@ class Generator:
             node(self, item)
             self.uses.subtract(item.args)
         for array, value in program.writes.items():
+            if array in self.filled:
+                continue
             pointer, width = self.pointer("rows", array, self.type_of(value)), self.graph.values[value].size
             place = f"({pointer} ? {pointer} + (row + {{i}}) * {self.size(width).name} : {self.unwanted(value)})"
             self.copy_to(value, self.dense(Memory(place, self.type_of(value)), self.graph.values[value].shape))
@@ -196,8 +211,8 @@ class Generator:
     def in_memory(self, value: int) -> View:
         """Where a value lies; one that is only in a register of the open group is stored now."""
         if value not in self.views:
-            view = self.in_scratch(value)
             assert self.group is not None and value in self.group.made, value
+            view = self.home(value)
             self.group.stores.append((value, view))
             self.views[value] = view
         return self.views[value]

@@ -23,15 +23,19 @@ class Span:
     reverse: bool
     begin: int
     end: int
+    in_memory: tuple[Tensor, Tensor]
+    """``alive`` and ``first``, as C reads them."""
     backwards: bool = False
 
     @classmethod
     def whole(cls, alive: list[int], reverse: bool) -> "Span":
-        return cls(alive, [*accumulate(alive, initial=0)], reverse, 0, len(alive))
+        first = [*accumulate(alive, initial=0)]
+        return cls(alive, first, reverse, 0, len(alive), (torch.tensor(alive), torch.tensor(first)))
 
-    def in_memory(self) -> tuple[Tensor, Tensor]:
-        """``alive`` and ``first``, as C reads them."""
-        return torch.tensor(self.alive), torch.tensor(self.first)
+    @property
+    def dense(self) -> bool:
+        """Whether every row is alive at every step."""
+        return self.alive[0] == self.alive[-1]
 
     @property
     def rows(self) -> slice:
@@ -48,7 +52,7 @@ class Span:
         every = max(1, rows // max(1, self.alive[0]))
         cuts = range(self.begin, self.end, every)
         spans = [
-            Span(self.alive, self.first, self.reverse, a, min(a + every, self.end), backwards) for a in cuts
+            Span(self.alive, self.first, self.reverse, a, min(a + every, self.end), self.in_memory, backwards) for a in cuts
         ]
         return spans[::-1] if self.reverse is not backwards else spans
 
@@ -90,6 +94,22 @@ class Arrays:
         rows = self.tensors[source.array][span.first[came] : span.first[came] + n]
         return rows if n == m else torch.cat([rows, start[n:m]])
 
-    def all_before(self, source: Source, span: Span) -> Tensor:
-        """:meth:`before` of all steps of a span, as one array."""
-        return torch.cat([self.before(source, t, span) for t in range(span.begin, span.end)])
+    def all_before(self, source: Source, span: Span) -> list[tuple[slice, Tensor]]:
+        """:meth:`before` of all steps of a span, in as few parts as there are without a copy: its rows, and what they
+        came from."""
+        count = span.rows.stop - span.rows.start
+        if not span.dense:  # packed: rows begin and end
+            steps = [self.before(source, t, span) for t in range(span.begin, span.end)]
+            return [(slice(0, count), torch.cat(steps))]
+        batch, array = span.alive[0], self.tensors[source.array]
+        edge = span.end == len(span.alive) if span.reverse else span.begin == 0
+        shift = batch if span.reverse else -batch
+        first, last = span.rows.start + shift, span.rows.stop + shift
+        if not edge:
+            return [(slice(0, count), array[first:last])]
+        start = self.start[source.before or 0]
+        if span.reverse:
+            parts = [(slice(0, count - batch), array[first : last - batch]), (slice(count - batch, count), start)]
+        else:
+            parts = [(slice(0, batch), start), (slice(batch, count), array[first + batch : last])]
+        return [(where, rows) for where, rows in parts if len(rows)]

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.loops import _run, _torch
-from engram.loops._choice import needs_plain, uses_c
-from engram.loops._compile import BY_KEY, Compiled, compiled_cell, tensors_of, with_tensors
+from engram.loops import _run
+from engram.loops._choice import needs_plain
+from engram.loops._compile import BY_KEY, Compiled, Variant, compiled_cell, tensors_of, with_tensors
 from engram.loops._layout import Arrays, Span
 from engram.loops._plain import scan
+from engram.loops._plan import Plan
 from engram.loops._steps import check_sizes, step_sizes
 from engram.maps import observed, without_autocast
 from engram.state import State, each, parts
@@ -53,15 +54,19 @@ def _found(cell: Any, input: Tensor, state: State) -> Compiled | None:
     """The loop of a cell; None if the plain one must run."""
     if needs_plain(parts(state)[0]) or input.numel() == 0:
         return None
-    name = name_of(getattr(cell, "_built_from", cell))
-    return BY_KEY[name] if name else None
+    source, width = getattr(cell, "_built_from", cell), input.shape[-1]
+    if torch.compiler.is_compiling():
+        name = name_of(source, width)
+        return BY_KEY[name] if name else None
+    found = compiled_cell(source, cell, width)
+    return found if found.variants else None
 
 
 @torch.compiler.assume_constant_result
-def name_of(cell: Any) -> str:
+def name_of(cell: Any, width: int) -> str:
     """The name of a cell's loop, made now if there is none; empty if it cannot be compiled."""
-    found = compiled_cell(cell)
-    return found.key if found.plan is not None else ""
+    found = compiled_cell(cell, width=width)
+    return found.key if found.variants else ""
 
 
 def _call(
@@ -103,7 +108,9 @@ class _Loop(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, found: Compiled, sizes: Tensor | None, reverse: bool, whole: bool, *tensors: Tensor) -> Any:  # type: ignore[override]
         keep = whole and any(ctx.needs_input_grad)
-        arrays, final = run_forward(found, list(tensors), sizes, reverse, keep, whole)
+        variant = _variant(found, list(tensors), sizes)
+        arrays, final = run_forward(variant, list(tensors), sizes, reverse, keep, whole)
+        ctx.variant = variant
         ctx.found, ctx.reverse, ctx.whole = found, reverse, whole
         ctx.names = list(arrays) if keep else []
         ctx.save_for_backward(sizes, *tensors, *(arrays.values() if keep else ()))
@@ -127,22 +134,25 @@ class _Loop(torch.autograd.Function):
             found = by_plain(ctx.found, tensors, sizes, ctx.reverse, needs, given)
         else:
             if not ctx.whole:
-                arrays, _ = run_forward(ctx.found, tensors, sizes, ctx.reverse, True, True)
+                arrays, _ = run_forward(ctx.variant, tensors, sizes, ctx.reverse, True, True)
             found = run_backward(
-                ctx.found, grad_output, list(grad_final), tensors, arrays, sizes, ctx.reverse, needs
+                ctx.variant, grad_output, list(grad_final), tensors, arrays, sizes, ctx.reverse, needs
             )
         return (None, None, None, None, *found)
 
 
-def executor_of(found: Compiled, like: Tensor) -> Any:
-    if found.loops is not None and uses_c(like) and found.loops.ready():
-        return found.loops
-    return _torch.run
+def executor_of(variant: Variant, like: Tensor) -> Any:
+    """What runs a program of a variant."""
+    return variant.executor(like)
 
 
-def _divided(found: Compiled, tensors: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-    assert found.plan is not None
-    d, s = len(found.plan.drives), len(found.plan.states)
+def _variant(found: Compiled, tensors: list[Tensor], sizes: Tensor | None) -> Variant:
+    like, batch = tensors[0], tensors[0].shape[1] if sizes is None else int(sizes[0])
+    return found.choose(like, batch)
+
+
+def _divided(plan: Plan, tensors: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    d, s = len(plan.drives), len(plan.states)
     return tensors[:d], tensors[d : d + s], tensors[d + s :]
 
 
@@ -151,15 +161,15 @@ def _rows(drive: Tensor, sizes: Tensor | None) -> Tensor:
 
 
 def run_forward(
-    found: Compiled, tensors: list[Tensor], sizes: Tensor | None, reverse: bool, keep: bool, whole: bool
+    variant: Variant, tensors: list[Tensor], sizes: Tensor | None, reverse: bool, keep: bool, whole: bool
 ) -> tuple[dict[str, Tensor], list[Tensor]]:
     """The arrays of a forward pass (``output`` in the form of the input), and the last state."""
-    assert found.plan is not None
-    drives, start, weights = _divided(found, [tensor.detach() for tensor in tensors])
+    plan = variant.plan
+    drives, start, weights = _divided(plan, [tensor.detach() for tensor in tensors])
     span = Span.whole(step_sizes(drives[0], sizes), reverse)
     rows, start = [_rows(drive, sizes) for drive in drives], [field.contiguous() for field in start]
     with torch.no_grad():
-        arrays, final = _run.forward(found.plan, executor_of(found, start[0]), rows, start, weights, span, keep, whole)
+        arrays, final = _run.forward(plan, executor_of(variant, start[0]), rows, start, weights, span, keep, whole)
     final = [field.clone() if any(field is s for s in start) else field for field in final]
     if whole and sizes is None:
         arrays["output"] = arrays["output"].unflatten(0, (len(span.alive), span.alive[0]))
@@ -167,7 +177,7 @@ def run_forward(
 
 
 def run_backward(
-    found: Compiled,
+    variant: Variant,
     grad_output: Tensor | None,
     grad_final: list[Tensor | None],
     tensors: list[Tensor],
@@ -177,9 +187,8 @@ def run_backward(
     needs: list[bool],
 ) -> list[Tensor | None]:
     """One gradient per tensor; None where none is needed."""
-    plan = found.plan
-    assert plan is not None
-    drives, start, weights = _divided(found, [tensor.detach() for tensor in tensors])
+    plan = variant.plan
+    drives, start, weights = _divided(plan, [tensor.detach() for tensor in tensors])
     span = Span.whole(step_sizes(drives[0], sizes), reverse)
     rows, start = [_rows(drive, sizes) for drive in drives], [field.contiguous() for field in start]
     flat = {name: array.flatten(0, 1) if sizes is None and name == "output" else array for name, array in arrays.items()}
@@ -188,7 +197,7 @@ def run_backward(
         grad_output = _rows(grad_output, sizes)
     if plan.backward is None:
         return [None] * len(tensors)
-    executor = executor_of(found, start[0])
+    executor = executor_of(variant, start[0])
     gradients = _run.backward(plan, executor, grad_output, grad_final, Arrays(flat, start), weights, span, needs)
     return [None if g is None else g.view(t.shape) for g, t in zip(gradients, tensors, strict=True)]
 
@@ -197,7 +206,7 @@ def by_plain(
     found: Compiled, tensors: list[Tensor], sizes: Tensor | None, reverse: bool, needs: list[bool], grads: Any
 ) -> list[Tensor | None]:
     """The gradients for a double backward pass: by differentiating the plain loop."""
-    drives, start, weights = _divided(found, tensors)
+    drives, start, weights = _divided(found.variants[True].plan, tensors)
     own = tensors_of(found.skeleton)
     cell = with_tensors(found.skeleton, own | dict(zip(found.names, weights, strict=True)))
     form = each(lambda _: None, cell.fields())

@@ -8,9 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.loops._compile import BY_KEY, Compiled
+from engram.loops._compile import BY_KEY, Compiled, Variant
 from engram.loops._loop import by_plain, run_backward, run_forward
 from engram.loops._steps import check_sizes
+
+
+def _variant(name: str, like: Tensor) -> Variant:
+    """Whatever the batch is: it may not be known where operations are followed."""
+    return BY_KEY[name].choose(like, None)
 
 
 @torch.library.custom_op(
@@ -20,17 +25,15 @@ from engram.loops._steps import check_sizes
 )
 def operator(tensors: Any, sizes: Tensor | None, name: str, reverse: bool, whole: bool, keep: bool) -> list[Tensor]:
     """``output`` (if ``whole``), the fields of the last state, and what is kept for the backward pass (if ``keep``)."""
-    found = BY_KEY[name]
     if sizes is not None:
         check_sizes(sizes, len(tensors[0]))
-    arrays, final = run_forward(found, list(tensors), sizes, reverse, keep, whole)
+    arrays, final = run_forward(_variant(name, tensors[0]), list(tensors), sizes, reverse, keep, whole)
     return [*([arrays["output"]] if whole else []), *final, *(array for n, array in arrays.items() if n != "output")]
 
 
 @operator.register_fake
 def _(tensors: Any, sizes: Tensor | None, name: str, reverse: bool, whole: bool, keep: bool) -> list[Tensor]:
-    plan = BY_KEY[name].plan
-    assert plan is not None
+    plan = _variant(name, tensors[0]).plan
     d, s = len(plan.drives), len(plan.states)
     first, start, values = tensors[0], tensors[d : d + s], plan.graph.values
     lead = first.shape[:-len(values[plan.drives[0]].shape)] if values[plan.drives[0]].shape else first.shape
@@ -55,21 +58,19 @@ def gradient(
     grads: Any, tensors: Any, kept: Any, sizes: Tensor | None, name: str, reverse: bool, whole: bool, needs: list[bool]
 ) -> list[Tensor]:
     """One gradient per tensor; an empty one where there is none."""
-    found = BY_KEY[name]
-    plan, tensors = found.plan, list(tensors)
-    assert plan is not None
+    variant, tensors = _variant(name, tensors[0]), list(tensors)
+    plan = variant.plan
     arrays = dict(zip(["output", *plan.kept], kept, strict=True)) if whole else {}
     if not whole:
-        arrays, _ = run_forward(found, tensors, sizes, reverse, True, True)
+        arrays, _ = run_forward(variant, tensors, sizes, reverse, True, True)
     grad_output, *grad_final = grads if whole else (None, *grads)
-    made = run_backward(found, grad_output, grad_final, tensors, arrays, sizes, reverse, needs)
+    made = run_backward(variant, grad_output, grad_final, tensors, arrays, sizes, reverse, needs)
     return [tensor.new_empty(0) if g is None else g for g, tensor in zip(made, tensors, strict=True)]
 
 
 @gradient.register_fake
 def _(grads, tensors, kept, sizes, name, reverse, whole, needs):  # type: ignore[no-untyped-def]
-    plan = BY_KEY[name].plan
-    assert plan is not None
+    plan = _variant(name, tensors[0]).plan
     has = [needs[k] and _has_gradient(plan, k) for k in range(len(tensors))]
     return [t.new_empty(t.shape if there else 0) for t, there in zip(tensors, has, strict=True)]
 
@@ -84,8 +85,7 @@ def _has_gradient(plan: Any, k: int) -> bool:
 
 def _setup(ctx: Any, inputs: Any, output: list[Tensor]) -> None:
     tensors, sizes, ctx.loop, ctx.reverse, ctx.whole, keep = inputs
-    plan = BY_KEY[ctx.loop].plan
-    assert plan is not None
+    plan = _variant(ctx.loop, tensors[0]).plan
     shown = int(ctx.whole)
     kept = [*output[:shown], *output[shown + len(plan.states) :]] if keep else []
     ctx.save_for_backward(sizes, *tensors, *kept)
@@ -97,8 +97,8 @@ def _gradients(ctx: Any, grads: list[Tensor | None]) -> Any:
     saved = ctx.saved_tensors
     sizes, tensors, kept = saved[0], list(saved[1 : 1 + ctx.count]), list(saved[1 + ctx.count :])
     found: Compiled = BY_KEY[ctx.loop]
-    assert found.plan is not None
-    grads = list(grads[: int(ctx.whole) + len(found.plan.states)])
+    plan = _variant(ctx.loop, tensors[0]).plan
+    grads = list(grads[: int(ctx.whole) + len(plan.states)])
     needs = list(ctx.needs_input_grad[0])
     if all(grad is None for grad in grads):
         made: list[Tensor | None] = [None] * ctx.count
@@ -106,7 +106,7 @@ def _gradients(ctx: Any, grads: list[Tensor | None]) -> Any:
         made = by_plain(found, tensors, sizes, ctx.reverse, needs, grads if ctx.whole else [None, *grads])
     else:
         made = list(gradient(grads, tensors, kept, sizes, ctx.loop, ctx.reverse, ctx.whole, needs))
-        there = [need and _has_gradient(found.plan, k) for k, need in enumerate(needs)]
+        there = [need and _has_gradient(plan, k) for k, need in enumerate(needs)]
         made = [g if have else None for g, have in zip(made, there, strict=True)]
     return made, None, None, None, None, None
 

@@ -69,6 +69,8 @@ class Plan:
     """dL/d of each field of the new state, as the backward loop is given it."""
     seen: dict[int, Source]
     """Where each row value that outgoing nodes and meets read lies."""
+    hoist_again: bool = False
+    """Whether the backward pass reads products of the drive."""
 
     def used_weights(self) -> set[int]:
         """The weights that some part reads, or that have a gradient."""
@@ -87,9 +89,13 @@ class Plan:
         return self.gradients[len(self.drives) + len(self.states) :]
 
 
-def make_plan(step: Lowered) -> Plan:
-    """Divide a step and its gradient into the parts of a plan."""
-    graph, n = step.graph, step.forward
+def make_plan(step: Lowered, hoist: bool = True) -> Plan:
+    """Divide a step and its gradient into the parts of a plan.
+
+    Without ``hoist`` the products of the drive stay in the loop: with a batch of several rows they are as fast there,
+    and nothing of them is written to memory.
+    """
+    graph, n = Graph(list(step.graph.values), step.graph.nodes, step.graph.meets), step.forward
     values = graph.values
     first, second = graph.nodes[:n], graph.nodes[n:]
     output, new = step.outputs[0], step.outputs[1:]
@@ -102,7 +108,7 @@ def make_plan(step: Lowered) -> Plan:
     for node in rows:
         if all(a in early or not values[a].rows for a in node.args):
             early.add(node.result)
-    targets = [node.result for node in rows if node.kind == "product" and node.result in early]
+    targets = [node.result for node in rows if hoist and node.kind == "product" and node.result in early]
     hoisted = _used(rows, targets, stop=set(step.drives))
     hoisted_arrays = {f"hoisted{k}": value for k, value in enumerate(targets)}
     found = {value: Source(name) for name, value in hoisted_arrays.items()}
@@ -207,10 +213,14 @@ def _plan_backward(plan: Plan, step: Lowered, rows: list[Node], nodes: list[Node
     loop.writes = {f"out{k}": value for k, value in enumerate(emitted)}
     targets = [*emitted, *(b for _, b in pairs)]
     loop.nodes = _used(loop.nodes, targets, stop=set(where) | carried)
+    remade = {node.result for node in again}
+    assert not any(node.kind == "product" and node.result in remade for node in loop.nodes), "a product is made twice"
     loop.reads = _reads(loop, where)
     loop.shared = _shared(graph, loop)
     plan.backward = loop
     plan.seen = where | {value: Source(name) for name, value in loop.writes.items()}
+    read = [*loop.reads.values(), *(plan.seen[a] for a in outside)]
+    plan.hoist_again = any(source.array in plan.hoisted_arrays for source in read)
 
 
 def _used(nodes: list[Node], roots: Iterable[int], stop: set[int] | None = None) -> list[Node]:

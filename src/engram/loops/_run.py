@@ -9,6 +9,7 @@ from engram.loops._products import column_sums, matmul
 from engram.loops._memory import empty
 from engram.loops import _torch
 from engram.loops._layout import Arrays, Span
+from engram.loops._graph import Meet
 from engram.loops._plan import Plan, Source
 
 CHUNK_BYTES = 4 * 2**20  # of what a chunk needs beside the sequence: enough rows for a product, few enough for the cache
@@ -91,11 +92,10 @@ def backward(
     ]
     weights_wanted = any(needs[count + len(plan.states) :])
     sums = {meet.result: torch.zeros(meet.shape, dtype=values[meet.result].dtype, device=like.device) for meet in plan.meets}
-    made = {node.result for node in plan.outgoing}
-    widths = [*plan.hoisted_arrays.values(), *loop.writes.values()]
+    widths = [*(plan.hoisted_arrays.values() if plan.hoist_again else ()), *loop.writes.values()]
     for chunk in span.chunks(_width(plan, widths), CHUNK_BYTES, backwards=True):
         rows = chunk.rows.stop - chunk.rows.start
-        if any(source.array in plan.hoisted_arrays for source in plan.seen.values()):
+        if plan.hoist_again:
             hoist(plan, shared, arrays, chunk)
         for name, value in loop.writes.items():
             arrays.tensors[name] = new_array(plan, value, rows, like)
@@ -107,8 +107,7 @@ def backward(
                 gradient[chunk.rows] = found[plan.gradients[k]]
         if weights_wanted:
             for meet in plan.meets:
-                _add(sums[meet.result], found[meet.left], None if meet.right is None else found[meet.right])
-    del made
+                found.add(sums[meet.result], meet)
     found_after: dict[Any, Any] = shared | sums
     if weights_wanted:
         _torch.run_nodes(graph, plan.after, found_after)
@@ -159,16 +158,28 @@ class Found(dict[Any, Any]):
         if source.before is None:
             self[value] = self.arrays.rows(source.array, self.span)
         else:
-            self[value] = self.arrays.all_before(source, self.span)
+            self[value] = torch.cat([rows for _, rows in self.arrays.all_before(source, self.span)])
         return self[value]
 
+    def add(self, total: Tensor, meet: Meet) -> None:
+        """Add the sum over the rows of this chunk to the total."""
+        if meet.right is None:
+            left = self[meet.left]
+            total += column_sums(left.reshape(len(left), -1)).view(total.shape)
+            return
+        sides = [self._parts(meet.left), self._parts(meet.right)]
+        cuts = max(sides, key=len)
+        for k, (where, _) in enumerate(cuts):
+            a, b = (side[k][1] if len(side) == len(cuts) else side[0][1][where] for side in sides)
+            a, b = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
+            matmul(a.t(), b, total.view(a.shape[1], b.shape[1]), add=True)
 
-def _add(total: Tensor, left: Tensor, right: Tensor | None) -> None:
-    if right is None:
-        total += column_sums(left.reshape(len(left), -1)).view(total.shape)
-    else:
-        a, b = left.reshape(-1, left.shape[-1]), right.reshape(-1, right.shape[-1])
-        matmul(a.t(), b, total.view(a.shape[1], b.shape[1]), add=True)
+    def _parts(self, value: int) -> list[tuple[slice, Tensor]]:
+        """A value of all rows, or in parts: those of the state before lie in two places."""
+        source = self.plan.seen.get(value)
+        if source is not None and source.before is not None and value not in self:
+            return self.arrays.all_before(source, self.span)
+        return [(slice(0, self["rows"]), self[value])]
 
 
 def _width(plan: Plan, values: Any) -> int:

@@ -129,7 +129,7 @@ INLINE REAL dot(const REAL *restrict x, const REAL *restrict y, int64_t n) {
 /* What a generated loop is given. Row i of step t is row offsets[t] + i of every array. */
 typedef struct {
   const engram_runtime *rt;
-  int64_t begin, end, batch, blocks; /* steps, rows, and pieces of the batch */
+  int64_t begin, end, batch, blocks, most_rows; /* steps, rows, pieces of the batch, and rows of a piece */
   const int64_t *alive, *offsets;    /* rows alive at each step, and the first row of each step */
   int64_t steps;                     /* of the whole sequence */
   int reverse, backwards;
@@ -146,7 +146,7 @@ INLINE int64_t room(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* Cut the batch into even blocks, at least one for each thread. Rows never meet: how they are cut changes nothing. */
 INLINE int run_blocks(loop_call *c, int threads, work_function *work) {
-  c->blocks = (c->batch + c->rt->most_rows - 1) / c->rt->most_rows;
+  c->blocks = (c->batch + c->most_rows - 1) / c->most_rows;
   if (threads > 1 && c->blocks < threads) c->blocks = c->batch < threads ? c->batch : threads;
   if (threads > 1) c->blocks = (c->blocks + threads - 1) / threads * threads;
   if (c->blocks > c->batch) c->blocks = c->batch;
