@@ -79,6 +79,10 @@ def pointwise(w: Lowering, call: Call) -> None:
     w.known[n] = w.graph.add("pointwise", tuple(numbers), shape, w.dtype(n), info, w.line)
 
 
+for untagged in (aten._conj, aten.conj_physical, aten.resolve_conj, aten._neg_view, aten.resolve_neg, aten.complex):
+    RULES[untagged.default] = pointwise
+
+
 # The same numbers.
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engram.maps import without_autocast
-from engram.state import State, parts
+from engram.state import State, each, parts
 
 BATCHES = (2, 3)
 _HERE, _TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
@@ -96,13 +96,14 @@ class _Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        line = _line()
-        _refuse(func, line)
+        inside = bool(self.record.forward)  # of the gradient, where torch calls, and changes what is its own in place
+        line = "" if inside else _line()
+        _refuse(func, line, inside)
         noted_args, noted_kwargs = _replace(args, self.number), _replace(kwargs, self.number)
         out = func(*args, **kwargs)
         results = out if isinstance(out, (tuple, list)) else (out,)
         numbers = tuple(self.enter(result) if isinstance(result, Tensor) else -1 for result in results)
-        self.record.calls.append(Call(func, noted_args, noted_kwargs, numbers, line))
+        self.record.calls.append(Call(_functional(func), noted_args, noted_kwargs, numbers, line))
         return out
 
 
@@ -116,14 +117,23 @@ def _replace(value: Any, number: Callable[[Tensor], int]) -> Any:
     return value
 
 
-def _refuse(func: Any, line: str) -> None:
+def _functional(func: Any) -> Any:
+    """The operation that returns what this one writes in place; the tensor is then known by a new number."""
+    if not func._schema.is_mutable:
+        return func
+    name, overload = func._schema.name.removeprefix("aten::").rstrip("_"), func._overloadname
+    return getattr(getattr(torch.ops.aten, name), overload)
+
+
+def _refuse(func: Any, line: str, inside: bool) -> None:
     """Operations that no loop can take: they read a number out of a tensor, change one in place, or sample."""
     name = str(func).removeprefix("aten.")
     if name in ("_local_scalar_dense.default", "is_nonzero.default", "nonzero.default", "masked_select.default"):
         raise CannotCompile("the step depends on the values of a tensor (a branch, .item(), a mask as an index)", line)
     if torch.Tag.nondeterministic_seeded in func.tags:
         raise CannotCompile("the step samples random numbers; sample them in drive()", line)
-    if func._schema.is_mutable:
+    own = inside and func._schema.name.endswith("_") and not func._schema.name.endswith("__")
+    if func._schema.is_mutable and not own:
         raise CannotCompile(f"the step changes a tensor in place ({name})", line)
 
 
@@ -136,6 +146,11 @@ def _line() -> str:
             return f"{name}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
+
+
+def _alias(tensor: Tensor) -> Tensor:
+    """No leaf: a leaf refuses to be changed in place with an error of its own."""
+    return tensor.clone()
 
 
 class _Given(torch.autograd.Function):
@@ -166,7 +181,10 @@ def record(step: Step, drives: list[Tensor], state: State, weights: list[Tensor]
     found.states = [mode.enter(tensor) for tensor in parts(state)]
     found.weights = [mode.enter(tensor) for tensor in weights]
     with torch.inference_mode(False), torch.enable_grad(), without_autocast(drives[0]), mode:
-        output, new = step(drives, state)
+        try:
+            output, new = step([_alias(drive) for drive in drives], each(_alias, state))
+        except (RuntimeError, TypeError, ValueError) as error:  # the plain loop will say so too, where it is meant to
+            raise CannotCompile(f"the step fails when it is traced: {error}") from error
         _check(new, state)
         outputs = [output, *parts(new)]
         found.outputs = [mode.number(tensor) for tensor in outputs]

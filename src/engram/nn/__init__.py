@@ -7,6 +7,7 @@ from engram.nn._cell import Cell
 from engram.nn._contract import ContractError, check_contract
 from engram.nn._cp_net import CPNet
 from engram.nn._doctor import Diagnosis, doctor
+from engram.nn._explain import CellLoop, Explanation, explain
 from engram.nn._explicit import explicit_adding, explicit_copy
 from engram.nn._gated import GORU, GORUCell, HenaffCell, HenaffRNN
 from engram.nn._linear import DepthRNN, LinearCell, LinearRNN
@@ -47,6 +48,7 @@ from engram.nn._tensor_train import TensorTrainNet
 __all__ = [
     "CPBIRNN",
     "CPRNN",
+    "CellLoop",
     "EURNN",
     "GORU",
     "IRNN",
@@ -67,6 +69,7 @@ __all__ = [
     "ContractError",
     "DepthRNN",
     "Diagnosis",
+    "Explanation",
     "ExpRNN",
     "FullCapacityURNN",
     "GORUCell",
@@ -95,6 +98,7 @@ __all__ = [
     "TensorTrainNet",
     "check_contract",
     "doctor",
+    "explain",
     "explicit_adding",
     "explicit_copy",
     "laws",
