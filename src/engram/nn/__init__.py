@@ -1,15 +1,21 @@
 """Recurrent layers with the calling convention of ``torch.nn.LSTM``."""
 
 from engram.nn import laws
+from engram.nn._antisymmetric import Antisymmetric, AntisymmetricCell, AntisymmetricRNN
 from engram.nn._as_lstm import AsLSTM
 from engram.nn._bare_cell import BareCell
 from engram.nn._cell import Cell
 from engram.nn._contract import ContractError, check_contract
+from engram.nn._cornn import CoRNN, CoRNNCell, CoRNNState
 from engram.nn._cp_net import CPNet
 from engram.nn._doctor import Diagnosis, doctor
 from engram.nn._explicit import explicit_adding, explicit_copy
 from engram.nn._gated import GORU, GORUCell, HenaffCell, HenaffRNN
+from engram.nn._gru import GRU, GRUCell
+from engram.nn._lem import LEM, LEMCell, LEMState
 from engram.nn._linear import DepthRNN, LinearCell, LinearRNN
+from engram.nn._lstm import LSTM, LSTMCell, LSTMState
+from engram.nn._minimal import MinGRU, MinGRUCell, MinLSTM, MinLSTMCell
 from engram.nn._mirnn import MIRNN, MIRNNCell
 from engram.nn._param_groups import param_groups
 from engram.nn._rac import RAC, RACCell, RACState
@@ -49,13 +55,19 @@ __all__ = [
     "CPRNN",
     "EURNN",
     "GORU",
+    "GRU",
     "IRNN",
+    "LEM",
+    "LSTM",
     "MIRNN",
     "RAC",
     "RNN",
     "S4",
     "S4D",
     "URNN",
+    "Antisymmetric",
+    "AntisymmetricCell",
+    "AntisymmetricRNN",
     "AsLSTM",
     "BareCell",
     "BilinearCell",
@@ -64,18 +76,30 @@ __all__ = [
     "CPCell",
     "CPNet",
     "Cell",
+    "CoRNN",
+    "CoRNNCell",
+    "CoRNNState",
     "ContractError",
     "DepthRNN",
     "Diagnosis",
     "ExpRNN",
     "FullCapacityURNN",
     "GORUCell",
+    "GRUCell",
     "HenaffCell",
     "HenaffRNN",
     "HouseholderRNN",
+    "LEMCell",
+    "LEMState",
+    "LSTMCell",
+    "LSTMState",
     "LinearCell",
     "LinearRNN",
     "MIRNNCell",
+    "MinGRU",
+    "MinGRUCell",
+    "MinLSTM",
+    "MinLSTMCell",
     "NonNormalRNN",
     "OrthInitRNN",
     "RACCell",
