@@ -68,6 +68,7 @@ class AntisymmetricCell(BareCell):
     """One layer of :class:`AntisymmetricRNN`: weight_ih ``(H, D)`` or, gated, ``(2H, D)``, weight_hh under its map."""
 
     equation = "h_t = h_{t-1} + epsilon tanh(W_hh h_{t-1} + W_ih x_t + b) [times sigmoid(W_hh h_{t-1} + W_z x_t + b_z)]"
+    matrix_moves_state = False
 
     weight_ih: Tensor
     weight_hh: Tensor
