@@ -98,11 +98,11 @@ def normalised(rows: Tensor, gain: Tensor) -> Tensor:
 
 
 def check_real(name: str, dtype: torch.dtype | None) -> None:
-    """Refuse complex weights for a cell with gates."""
+    """Refuse complex weights for a cell whose equation is of real numbers."""
     kind = dtype or torch.get_default_dtype()
     if kind.is_complex:
         raise DTypeError(
-            f"{name} has gates, numbers between 0 and 1, and needs a real dtype; got {kind}. "
+            f"{name} is a recurrence of real numbers and needs a real dtype; got {kind}. "
             "Use dtype=torch.float32 or torch.float64"
         )
 
