@@ -40,7 +40,7 @@ LAYERS: dict[str, Callable[..., Recurrent]] = {
     "own cell": lambda **o: LeakyRNN(FEATURES, HIDDEN, **o),
     "own cell under a map": lambda **o: LeakyRNN(FEATURES, HIDDEN, map="cayley", **o),
 }
-UNROLLED: dict[str, Callable[..., Recurrent]] = {  # without test_inductor, which takes minutes to compile such steps
+UNROLLED: dict[str, Callable[..., Recurrent]] = {  # not in test_inductor: 31 s for CoRNN, 50 s for LSTM
     "lstm": lambda **o: LSTM(FEATURES, HIDDEN, 2, proj_size=2, layer_norm=True, **o),
     "gru": lambda **o: GRU(FEATURES, HIDDEN, bidirectional=True, **o),
     "antisymmetric": lambda **o: AntisymmetricRNN(FEATURES, HIDDEN, gated=True, **o),
