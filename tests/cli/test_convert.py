@@ -104,16 +104,26 @@ def test_a_run_is_not_overwritten(tmp_path: Path, capsys: Any) -> None:
 # torch and ONNX
 
 
-@pytest.mark.parametrize("model", ["exprnn", "gru"])
+TO_TORCH: dict[str, dict[str, Any]] = {
+    "exprnn": {"activation": "tanh"},
+    "gru": {},
+    "lstm": {"proj_size": 2},
+    "torch-lstm": {},
+}
+
+
+@pytest.mark.parametrize("model", TO_TORCH)
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 def test_torch(model: str, tmp_path: Path, capsys: Any) -> None:
-    options = {"activation": "tanh"} if model == "exprnn" else {}
+    options = TO_TORCH[model]
     old, path = trained(tmp_path, model=model, options=options), tmp_path / "rnn.safetensors"
     said = convert(capsys, "torch", old, "-o", path)
     assert said["difference"] < 1e-12
     with safe_open(path, "pt") as file:
         facts = file.metadata()
     sizes = [int(facts[name]) for name in ("input_size", "hidden_size", "num_layers")]
-    layer = getattr(torch.nn, facts["class"])(*sizes, bias=facts["bias"] == "True", dtype=torch.float64)
+    more = {"proj_size": int(facts["proj_size"])} if "proj_size" in facts else {}
+    layer = getattr(torch.nn, facts["class"])(*sizes, bias=facts["bias"] == "True", dtype=torch.float64, **more)
     layer.load_state_dict(load_file(path))
     x = torch.randn(5, 3, layer.input_size, dtype=torch.float64)
     torch.testing.assert_close(layer(x)[0], load_network(old).core(x)[0], rtol=1e-12, atol=1e-12)

@@ -153,7 +153,15 @@ FLAGS: dict[str, tuple[list[str], dict[str, Any]]] = {
         {"options": {"activation": "tanh", "activation_in": "depth"}},
     ),
     "a flag of the model": (["--bias", "--rebase-every", "5"], {"options": {"bias": True, "rebase_every": 5}}),
-    "an option of torch's": (["--model", "lstm", "--no-bias"], {"model": "lstm", "options": {"bias": False}}),
+    "an option of torch's": (["--model", "torch-gru", "--no-bias"], {"model": "torch-gru", "options": {"bias": False}}),
+    "options of the lstm": (
+        ["--model", "lstm", "--chrono", "50", "--layer-norm", "--proj-size", "3"],
+        {"model": "lstm", "options": {"chrono": 50, "layer_norm": True, "proj_size": 3}},
+    ),
+    "options of the others": (
+        ["--model", "min-gru", "--parallel", "False", "--positive"],
+        {"model": "min-gru", "options": {"parallel": False, "positive": True}},
+    ),
     "a tuple": (
         ["--model", "spectral", "--reflections", "3", "None"],
         {"model": "spectral", "options": {"reflections": [3, None]}},
@@ -306,7 +314,8 @@ def test_a_name_that_leaves_the_folder_is_refused(name: str, refused: Any, tmp_p
 
 REFUSED = {
     "option of the model": (["--foo", "3"], "Unrecognized options: --foo"),
-    "option of torch's": (["--model", "lstm", "--dropout", "3"], "option of lstm: .*dropout"),
+    "option of torch's": (["--model", "torch-lstm", "--dropout", "3"], "option of torch-lstm: .*dropout"),
+    "option of ours": (["--model", "lstm", "--dropout", "3"], r"dropout must be a number in \[0, 1\).*got 3"),
     "value of an option": (["--activation", "tahn"], "Did you mean 'tanh'"),
     "device": (["--device", "gpu9"], "device 'gpu9' cannot be used here"),
     "embedding": (["--embedding", "3"], "embedding is for tasks of symbols"),

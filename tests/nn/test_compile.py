@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engram.nn import RNN, S4, S4D, Cell, Recurrent
+from engram.nn import GRU, LEM, LSTM, RNN, S4, S4D, AntisymmetricRNN, Cell, CoRNN, MinGRU, MinLSTM, Recurrent
 
 # torch's own: dynamo makes an object of each autograd.Function that it traces (the maps have some)
 pytestmark = pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated:DeprecationWarning")
@@ -40,6 +40,15 @@ LAYERS: dict[str, Callable[..., Recurrent]] = {
     "own cell": lambda **o: LeakyRNN(FEATURES, HIDDEN, **o),
     "own cell under a map": lambda **o: LeakyRNN(FEATURES, HIDDEN, map="cayley", **o),
 }
+UNROLLED: dict[str, Callable[..., Recurrent]] = {  # not in test_inductor: 31 s for CoRNN, 50 s for LSTM
+    "lstm": lambda **o: LSTM(FEATURES, HIDDEN, 2, proj_size=2, layer_norm=True, **o),
+    "gru": lambda **o: GRU(FEATURES, HIDDEN, bidirectional=True, **o),
+    "antisymmetric": lambda **o: AntisymmetricRNN(FEATURES, HIDDEN, gated=True, **o),
+    "cornn": lambda **o: CoRNN(FEATURES, HIDDEN, **o),
+    "lem": lambda **o: LEM(FEATURES, HIDDEN, **o),
+    "min-gru in blocks": lambda **o: MinGRU(FEATURES, HIDDEN, parallel=True, **o),
+    "min-lstm": lambda **o: MinLSTM(FEATURES, HIDDEN, **o),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +58,9 @@ def _fresh() -> Iterator[None]:
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", [*LAYERS, *UNROLLED])
 def test_same_numbers(name: str, measure: Callable[..., Any], agree: Callable[..., None]) -> None:
-    layer = LAYERS[name](dtype=torch.float64)
+    layer = (LAYERS | UNROLLED)[name](dtype=torch.float64)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     x = torch.randn(5, 2, FEATURES, dtype=torch.float64)
     agree(measure(layer, x, call=compiled), measure(layer, x), TOLERANCE)

@@ -30,6 +30,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
         for name in MODELS
     },
     **{f"map {map}": under(map) for map in MAPS},
+    "lstm, options": lambda: engram.nn.LSTM(3, 5, 2, chrono=9, layer_norm=True, initial_state="trained"),
     "rac, log_scale": lambda: RAC(3, 5, log_scale=True),
     "rac under a map": lambda: RAC(3, 5, map="cayley", initial_state="trained"),
     "s4d, batch norm": lambda: S4D(3, 5, norm="batch"),
@@ -78,7 +79,7 @@ def test_every_layer(name: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(run(loaded, x), run(layer, x), strict=True))
 
 
-@pytest.mark.parametrize("name", ["exprnn", "rac", "lstm"])
+@pytest.mark.parametrize("name", ["exprnn", "rac", "lstm", "torch-lstm", "lem", "cornn"])
 def test_a_state_beside_the_layer(name: str) -> None:
     layer, x = LAYERS[name](), torch.randn(6, 4, 3)
     saved = through_a_file({"layer": layer, "state": layer(x)[1]})

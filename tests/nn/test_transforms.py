@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.autograd.functional import jacobian
 from torch.func import functional_call, grad, jacfwd, jacrev, stack_module_state
 
-from engram.nn import RNN
+from engram.nn import GRU, LEM, LSTM, RNN, AntisymmetricRNN, CoRNN, MinGRU, MinLSTM, Recurrent
 
 TOLERANCE = 1e-10  # float64, the same mathematics by another road
 
@@ -126,3 +127,32 @@ def test_ensemble(layer: RNN, x: Tensor) -> None:
     found, _ = torch.vmap(lambda p, b: functional_call(layer, (p, b), (x,)))(parameters, buffers)
     near(found, torch.stack([member(x)[0] for member in members]))
     assert not torch.allclose(found[0], found[1])
+
+
+OTHERS: dict[str, Callable[..., Recurrent]] = {
+    "lstm": partial(LSTM, proj_size=2, layer_norm=True),
+    "gru": GRU,
+    "antisymmetric": partial(AntisymmetricRNN, gated=True),
+    "cornn": CoRNN,
+    "lem": LEM,
+    "min-gru in blocks": partial(MinGRU, parallel=True),
+    "min-lstm": MinLSTM,
+}
+
+
+@forward_mode
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_other_recurrences(name: str, x: Tensor) -> None:
+    """Jacobians of both modes, one per row of a batch, and second derivatives."""
+    layer = OTHERS[name](3, 4, dtype=torch.float64)
+
+    def call(x: Tensor) -> Tensor:
+        output: Tensor = layer(x)[0]
+        return output
+
+    right = jacobian(call, x)
+    assert float(right.abs().max()) > 0
+    near(jacrev(call)(x), right)
+    near(jacfwd(call)(x), right)
+    near(torch.vmap(call, in_dims=1, out_dims=1)(x), call(x))
+    assert torch.autograd.gradgradcheck(call, x[:2].clone().requires_grad_())

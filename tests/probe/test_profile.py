@@ -40,6 +40,16 @@ def test_all_parts(lstm: Any) -> None:
         assert (part if isinstance(part, str) else part.words()) in lstm.words()
 
 
+def test_a_matrix_that_is_a_rate_of_change() -> None:
+    """The eigenvalues of an antisymmetric RNN are those of I + epsilon W near zero, not those of W."""
+    layer = engram.nn.AntisymmetricRNN(3, 6, epsilon=0.01, gamma=0.1, deviation=4.0, dtype=torch.float64)
+    quiet = torch.zeros(20, 2, 3, dtype=torch.float64)  # the state stays at zero, where tanh has the slope 1
+    found = profile(layer, data=quiet, length=20, parts=("spectrum",))
+    step = torch.eye(6, dtype=torch.float64) + 0.01 * layer.weight_hh_l0.detach()
+    assert found.parts["spectrum"].radius == pytest.approx(float(torch.linalg.eigvals(step).abs().max()), abs=1e-9)
+    assert found.parts["spectrum"].radius < 1.1 < float(torch.linalg.eigvals(layer.weight_hh_l0.detach()).abs().max())
+
+
 def test_the_parts_agree(linear: Any) -> None:
     """Of 0.9 Q every part sees 0.9: the gradient, the spectrum, the Lyapunov exponents; and it is normal."""
     rotation = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64))[0]

@@ -53,3 +53,10 @@ def test_each_network_shows_its_own_equation(capsys: pytest.CaptureFixture[str])
     assert "exp(A)" in equations["exprnn"]
     assert "P (Lambda + T) P^T" in equations["nnrnn"]
     assert "H_N" in equations["householder"]
+
+
+@pytest.mark.parametrize("model", ["lstm", "gru", "torch-lstm", "lem", "min-gru"])
+def test_gates_have_no_square_matrix(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["draw", "spectrum", "--model", model, "-o", str(tmp_path / "no.svg")]) == 2
+    assert f"{model} has no recurrent matrix whose spectrum could be drawn" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())

@@ -15,7 +15,7 @@ from engram.cli._allow import Allow
 from engram.convert import to_onnx
 from engram.errors import OptionError
 from engram.files import write_whole
-from engram.nn import RNN
+from engram.nn import GRU, LSTM, RNN
 from engram.state import each
 from engram.train import load_network
 
@@ -47,11 +47,12 @@ class Torch:
         if self.output.suffix != ".safetensors":
             raise OptionError(f"-o must end in .safetensors, got {self.output}")
         layer = _layer(self.folder, self.allow, best=not self.last)
-        if not isinstance(layer, RNN | nn.RNNBase):
+        if not isinstance(layer, RNN | LSTM | GRU | nn.RNNBase):
             raise OptionError(f"{self.folder} has a {type(layer).__name__}: only an RNN, LSTM or GRU is one of torch's")
-        plain: Any = layer.to_torch() if isinstance(layer, RNN) else layer
+        plain: Any = layer if isinstance(layer, nn.RNNBase) else layer.to_torch()
         facts = {"class": type(plain).__name__} | {name: str(getattr(plain, name)) for name in SIZES}
         facts |= {"nonlinearity": plain.nonlinearity} if isinstance(plain, nn.RNN) else {}
+        facts |= {"proj_size": str(plain.proj_size)} if plain.proj_size else {}
         write_whole(self.output, safetensors.torch.save(plain.state_dict(), facts))
         report = {"file": str(self.output), **facts, "difference": _difference(layer, plain)}
         print(json.dumps(report) if self.json else _told(report))

@@ -36,7 +36,7 @@ class Spectrum:
         layer: Any = make_core(self.model, 1, check_size("--hidden", self.hidden), output_size=1, steps=2)
         cell = layer.cells[0] if isinstance(layer, Recurrent) else None
         matrix = getattr(cell, "rotation", None) if hasattr(cell, "rotation") else getattr(cell, "weight_hh", None)
-        if matrix is None:
+        if matrix is None or matrix.shape[0] != matrix.shape[1]:  # that of gates is a block for each
             raise OptionError(f"{self.model} has no recurrent matrix whose spectrum could be drawn")
         draw_spectrum(matrix, self.output, f"{self.model}, N = {self.hidden}, at the start")
         plain().print(f"figure: {self.output}")

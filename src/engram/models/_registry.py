@@ -13,14 +13,19 @@ from engram.nn import (
     CPRNN,
     EURNN,
     GORU,
+    GRU,
     IRNN,
+    LEM,
+    LSTM,
     MIRNN,
     RAC,
     RNN,
     S4,
     S4D,
     URNN,
+    AntisymmetricRNN,
     BilinearRNN,
+    CoRNN,
     CPNet,
     DepthRNN,
     ExpRNN,
@@ -28,6 +33,8 @@ from engram.nn import (
     HenaffRNN,
     HouseholderRNN,
     LinearRNN,
+    MinGRU,
+    MinLSTM,
     NonNormalRNN,
     OrthInitRNN,
     Recurrent,
@@ -80,14 +87,10 @@ def _tensor(kind: type[TensorNet], good_for: str) -> Entry:
     return Entry(kind, equation, kind.count, kind.step_cost, "-", kind.source, good_for)
 
 
-def _lstm() -> Entry:
-    equation = "i, f, o = sigmoid(...), c' = f c + i tanh(...), h' = o tanh(c')"
-    return Entry(nn.LSTM, equation, "4N^2", "O(N^2)", "-", "Hochreiter and Schmidhuber 1997", "torch's own; a baseline")
-
-
-def _gru() -> Entry:
-    equation = "r, z = sigmoid(...), n = tanh(W x + r U h), h' = (1 - z) n + z h"
-    return Entry(nn.GRU, equation, "3N^2", "O(N^2)", "-", "Cho et al. 2014", "torch's own; a baseline of fewer weights")
+def _torch(kind: type[nn.Module], equal: type[Recurrent]) -> Entry:
+    """torch's own layer, which equals one of ours."""
+    cell, good_for = equal.cell, f"torch.nn.{kind.__name__} itself, to compare with"
+    return Entry(kind, cell.equation, cell.count, cell.step_cost, "-", equal.source, good_for)
 
 
 MODELS: dict[str, Entry] = {
@@ -116,8 +119,15 @@ MODELS: dict[str, Entry] = {
     "depth-rnn": _layer(DepthRNN, "linear in time, an activation between layers"),
     "s4": _layer(S4, "very long sequences: runs as a convolution"),
     "s4d": _layer(S4D, "as s4 with a diagonal matrix: simpler, as good"),
-    "lstm": _lstm(),
-    "gru": _gru(),
+    "lstm": _layer(LSTM, "the baseline; language; as torch.nn.LSTM, with layer_norm and chrono"),
+    "gru": _layer(GRU, "a baseline of fewer weights; as torch.nn.GRU, with layer_norm and chrono"),
+    "torch-lstm": _torch(nn.LSTM, LSTM),
+    "torch-gru": _torch(nn.GRU, GRU),
+    "antisymmetric": _layer(AntisymmetricRNN, "long memory without gates: a stable differential equation"),
+    "cornn": _layer(CoRNN, "long memory by oscillators; dt, gamma and epsilon are tuned per task"),
+    "lem": _layer(LEM, "many time scales at once: long memory with the expression of an LSTM"),
+    "min-gru": _layer(MinGRU, "long sequences, all steps at once; few weights, gates that do not see the state"),
+    "min-lstm": _layer(MinLSTM, "as min-gru with two gates"),
     "tensor-train": _tensor(TensorTrainNet, "one answer to a fixed number of inputs: theory of depth"),
     "cp-net": _tensor(CPNet, "the shallow network that a tensor train is compared with"),
 }
@@ -127,7 +137,7 @@ def model_class(name: str) -> type[nn.Module]:
     """The class of a model: one of :data:`MODELS`, or ``package.module:Class`` or ``file.py:Class``, which is imported.
 
     >>> model_class("gru")
-    <class 'torch.nn.modules.rnn.GRU'>
+    <class 'engram.nn._gru.GRU'>
     """
     if name in MODELS:
         return MODELS[name].kind

@@ -1,16 +1,22 @@
 """Recurrent layers with the calling convention of ``torch.nn.LSTM``."""
 
 from engram.nn import laws
+from engram.nn._antisymmetric import Antisymmetric, AntisymmetricCell, AntisymmetricRNN
 from engram.nn._as_lstm import AsLSTM
 from engram.nn._bare_cell import BareCell
 from engram.nn._cell import Cell
 from engram.nn._contract import ContractError, check_contract
+from engram.nn._cornn import CoRNN, CoRNNCell, CoRNNState
 from engram.nn._cp_net import CPNet
 from engram.nn._doctor import Diagnosis, doctor
 from engram.nn._explain import CellLoop, Explanation, explain
 from engram.nn._explicit import explicit_adding, explicit_copy
 from engram.nn._gated import GORU, GORUCell, HenaffCell, HenaffRNN
+from engram.nn._gru import GRU, GRUCell
+from engram.nn._lem import LEM, LEMCell, LEMState
 from engram.nn._linear import DepthRNN, LinearCell, LinearRNN
+from engram.nn._lstm import LSTM, LSTMCell, LSTMState
+from engram.nn._minimal import MinGRU, MinGRUCell, MinLSTM, MinLSTMCell
 from engram.nn._mirnn import MIRNN, MIRNNCell
 from engram.nn._param_groups import param_groups
 from engram.nn._rac import RAC, RACCell, RACState
@@ -51,13 +57,19 @@ __all__ = [
     "CellLoop",
     "EURNN",
     "GORU",
+    "GRU",
     "IRNN",
+    "LEM",
+    "LSTM",
     "MIRNN",
     "RAC",
     "RNN",
     "S4",
     "S4D",
     "URNN",
+    "Antisymmetric",
+    "AntisymmetricCell",
+    "AntisymmetricRNN",
     "AsLSTM",
     "BareCell",
     "BilinearCell",
@@ -66,6 +78,9 @@ __all__ = [
     "CPCell",
     "CPNet",
     "Cell",
+    "CoRNN",
+    "CoRNNCell",
+    "CoRNNState",
     "ContractError",
     "DepthRNN",
     "Diagnosis",
@@ -73,12 +88,21 @@ __all__ = [
     "ExpRNN",
     "FullCapacityURNN",
     "GORUCell",
+    "GRUCell",
     "HenaffCell",
     "HenaffRNN",
     "HouseholderRNN",
+    "LEMCell",
+    "LEMState",
+    "LSTMCell",
+    "LSTMState",
     "LinearCell",
     "LinearRNN",
     "MIRNNCell",
+    "MinGRU",
+    "MinGRUCell",
+    "MinLSTM",
+    "MinLSTMCell",
     "NonNormalRNN",
     "OrthInitRNN",
     "RACCell",

@@ -51,6 +51,9 @@ class BareCell(nn.Module, ABC):
     count: ClassVar[str] = ""
     """The number of recurrent parameters of N units with D inputs, as a formula; default: that of the map."""
     step_cost: ClassVar[str] = "O(N^2)"
+    matrix_moves_state: ClassVar[bool] = True
+    """Whether a step is h_t = f(W_hh h_{t-1} + ...), so that the eigenvalues of W_hh tell how states grow and fade.
+    False where W_hh is a rate of change, h_t = h_{t-1} + f(W_hh h_{t-1} + ...): the probe then takes the Jacobian."""
     starts: ClassVar[dict[str, float]] = {"zero": 0.0, "trained": 0.0}
 
     _like: Tensor  # without numbers, and in no file: the dtype and device of what is declared

@@ -11,7 +11,7 @@ from engram.maps import MapLike
 from engram.nn.laws import Law
 
 
-class OtherOptions(TypedDict, total=False):
+class OwnOptions(TypedDict, total=False):
     """What every layer takes and torch's have not; see :class:`engram.nn.Recurrent`."""
 
     output_all_layers: bool
@@ -19,6 +19,11 @@ class OtherOptions(TypedDict, total=False):
     checkpoint_every: int | None
     check_finite: bool
     laws: Mapping[str, Law]
+
+
+class OtherOptions(OwnOptions, total=False):
+    """The same, with the place and the dtype of the weights."""
+
     device: torch.device | str | None
     dtype: torch.dtype | None
 

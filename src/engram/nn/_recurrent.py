@@ -60,7 +60,7 @@ class Recurrent(Made):
     source: ClassVar[str] = ""
     laws: ClassVar[dict[str, Law]] = {}
     """Of the initial weights, by name, where they are not the cell's own."""
-    proj_size: ClassVar[int] = 0
+    proj_size: int = 0
 
     def __init__(
         self,

@@ -10,7 +10,10 @@ from engram.maps import Map
 from engram.nn import laws
 from engram.nn._as_lstm import AsLSTM
 from engram.nn._bare_cell import BareCell, empty_cell
+from engram.nn._cornn import CoRNNState
 from engram.nn._gated import OpenReset
+from engram.nn._lem import LEMState
+from engram.nn._lstm import LSTMState
 from engram.nn._rac import RACState, ScaledRACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._s4_block import S4State
@@ -31,6 +34,8 @@ TORCH = (
 )
 """Of what torch's own modules our layers are made, and the two that stand beside them."""
 
+STATES = (CoRNNState, LEMState, LSTMState, RACState, S4State, ScaledRACState)
+
 
 def safe_globals() -> list[Any]:
     """The classes that a saved layer is made of, for ``torch.load`` to allow::
@@ -45,7 +50,7 @@ def safe_globals() -> list[Any]:
     """
     kinds = [kind for base in (BareCell, Map, Recurrent, StateSpace, TensorNet) for kind in _family(base)]
     own = [kind for kind in vars(laws).values() if isinstance(kind, type) and kind.__module__ == laws.__name__]
-    known = {*kinds, *own, OpenReset, AsLSTM, RACState, ScaledRACState, S4State, *TORCH}
+    known = {*kinds, *own, OpenReset, AsLSTM, *STATES, *TORCH}
     return [*sorted(known, key=lambda kind: (kind.__module__, kind.__qualname__)), empty_cell]
 
 

@@ -87,3 +87,37 @@ class Orthogonal:
             weight.copy_(Exponential(len(weight), init=self.init).sample(dtype=weight.dtype))
         else:
             weight.copy_(haar(len(weight), complex=weight.is_complex()))
+
+
+@dataclass(frozen=True)
+class Chrono:
+    """Biases of gates for memories of up to ``longest`` steps: log U(1, longest - 1) for the gate that keeps.
+
+    A unit that keeps with sigmoid(b) forgets within about 1 + exp(b) steps. ``keep`` and ``take`` are the numbers of
+    the gates that keep the old and take in the new, each a block of H biases; the one that takes starts at the negative
+    of the one that keeps. All other blocks follow ``rest`` (Tallec and Ollivier 2018).
+    """
+
+    longest: int
+    keep: int
+    take: int | None = None
+    rest: Law = Uniform()
+
+    def __call__(self, weight: Tensor, cell: Any) -> None:
+        self.rest(weight, cell)
+        blocks = weight.view(-1, cell.hidden_size)
+        blocks[self.keep].uniform_(1, self.longest - 1).log_()
+        if self.take is not None:
+            blocks[self.take] = -blocks[self.keep]
+
+
+@dataclass(frozen=True)
+class ZeroBlocks:
+    """Zero in some of the blocks of H biases, ``rest`` in the others: where a second bias is added to the first."""
+
+    blocks: tuple[int, ...]
+    rest: Law = Uniform()
+
+    def __call__(self, weight: Tensor, cell: Any) -> None:
+        self.rest(weight, cell)
+        weight.view(-1, cell.hidden_size)[list(self.blocks)] = 0

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import EngramError, OptionError
+from engram.nn import Recurrent
 from engram.probe._caller import Caller
 from engram.probe._matrices import recurrent_matrices
 from engram.probe._untouched import untouched
@@ -100,6 +101,8 @@ class Subject(Caller):
 
     def recurrent_matrix(self) -> Tensor | None:
         """W of h_t = f(W h_{t-1} + ...) in the first layer; None where such matrices do not make up the state."""
+        if not all(part.cell.matrix_moves_state for part in self.module.modules() if isinstance(part, Recurrent)):
+            return None
         with torch.no_grad():
             found = [weight for _, weight, *_ in recurrent_matrices(self.module)]
         covered = sum(len(weight) * (2 if weight.is_complex() else 1) for weight in found)

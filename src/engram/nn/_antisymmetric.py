@@ -1,0 +1,187 @@
+"""The antisymmetric RNN: a stable differential equation, followed by steps of Euler's method."""
+
+import math
+from typing import Any, Unpack
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engram.errors import DTypeError, check_flag
+from engram.maps import Map, skew, skew_entries
+from engram.nn._bare_cell import BareCell
+from engram.nn._euler import at_least_zero, positive
+from engram.nn._gates import check_real
+from engram.nn._options import CellOptions
+from engram.nn._recurrent import Recurrent
+from engram.nn.laws import Constant, Normal
+
+
+class Antisymmetric(Map):
+    """W - W^T - gamma I of a strictly upper triangular W: every eigenvalue has the real part -gamma.
+
+    Args:
+        size: N.
+        gamma: the diffusion, at least 0.
+        deviation: sigma_w; the entries of W start in N(0, sigma_w^2 / N).
+    """
+
+    promise = "antisymmetric but for -gamma on the diagonal"
+    equation = "W = X - X^T - gamma I, X strictly upper triangular"
+    count = "N(N-1)/2"
+    build_cost = "N^2"
+    takes_half = True
+    turning = slice(0)
+    source = "Chang et al. 2019 (AntisymmetricRNN)"
+
+    def __init__(self, size: int, gamma: float = 0.1, deviation: float = 1.0) -> None:
+        super().__init__(size)
+        self.gamma = at_least_zero("gamma", gamma)
+        self.deviation = at_least_zero("deviation", deviation)
+
+    def forward(self, entries: Tensor) -> Tensor:  # type: ignore[override]
+        return skew(entries, self.size) - self._diffusion(entries)
+
+    def _diffusion(self, like: Tensor) -> Tensor:
+        return self.gamma * torch.eye(self.size, dtype=like.dtype, device=like.device)
+
+    def free(self, matrix: Tensor) -> Tensor:
+        return skew_entries(matrix + self._diffusion(matrix))
+
+    def distance(self, matrix: Tensor) -> float:
+        if matrix.is_complex():
+            raise DTypeError(f"{type(self).__name__} is a map to real matrices, got {matrix.dtype}")
+        even = matrix + self._diffusion(matrix)
+        return float((even + even.mT).abs().max())
+
+    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
+        """N(0, sigma_w^2 / N)."""
+        above = self.size * (self.size - 1) // 2
+        normal = torch.randn(above, generator=generator, dtype=torch.float64)
+        return (normal * (self.deviation / math.sqrt(self.size)),)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, gamma={self.gamma}"
+
+
+class AntisymmetricCell(BareCell):
+    """One layer of :class:`AntisymmetricRNN`: weight_ih ``(H, D)`` or, gated, ``(2H, D)``, weight_hh under its map."""
+
+    equation = "h_t = h_{t-1} + epsilon tanh(W_hh h_{t-1} + W_ih x_t + b) [times sigmoid(W_hh h_{t-1} + W_z x_t + b_z)]"
+    matrix_moves_state = False
+
+    weight_ih: Tensor
+    weight_hh: Tensor
+    bias: Tensor | None
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        bias: bool = True,
+        epsilon: float = 0.1,
+        gamma: float = 0.1,
+        deviation: float = 1.0,
+        gated: bool = False,
+        **options: Any,
+    ) -> None:
+        check_real(type(self).__name__, options.get("dtype"))
+        super().__init__(input_size, hidden_size, **options)
+        self.epsilon, self.gated = positive("epsilon", epsilon), check_flag("gated", gated)
+        rows = 2 * hidden_size if gated else hidden_size
+        self.declare("weight_ih", rows, input_size, law=Normal(1 / math.sqrt(input_size)))
+        made = Antisymmetric(hidden_size, gamma, deviation)
+        self.declare("weight_hh", hidden_size, hidden_size, map=made)
+        if bias:
+            self.declare("bias", rows, law=Constant(0.0))
+        else:
+            self.register_parameter("bias", None)
+
+    @property
+    def like(self) -> Tensor:
+        weight = self._parameters.get("weight_ih")
+        return self._like if weight is None else weight
+
+    def drive(self, input: Tensor) -> Tensor:
+        """V_h x + b_h, and V_z x + b_z beside it if there is a gate."""
+        return F.linear(input, self.weight_ih, self.bias)
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        fed_back = state @ self.weight_hh.mT
+        if not self.gated:
+            return state + self.epsilon * torch.tanh(drive + fed_back)
+        candidate, gate = drive.chunk(2, -1)
+        return state + self.epsilon * torch.sigmoid(gate + fed_back) * torch.tanh(candidate + fed_back)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, epsilon={self.epsilon}, gated={self.gated}"
+
+
+class AntisymmetricRNN(Recurrent):
+    r"""The antisymmetric RNN: steps of Euler's method along a stable differential equation.
+
+    .. math::
+        h_t = h_{t-1} + \epsilon \tanh((W - W^\top - \gamma I) h_{t-1} + V x_t + b)
+
+    and with ``gated``
+
+    .. math::
+        z_t = \sigma((W - W^\top - \gamma I) h_{t-1} + V_z x_t + b_z), \quad
+        h_t = h_{t-1} + \epsilon\, z_t \odot \tanh((W - W^\top - \gamma I) h_{t-1} + V x_t + b)
+
+    where the recurrent matrix has eigenvalues of real part :math:`-\gamma`: without diffusion what enters the state
+    neither grows nor fades, and a small :math:`\gamma` makes up for the growth that Euler's method adds.
+
+    Args:
+        input_size: D, the number of features of the input.
+        hidden_size: H, the number of features of the state.
+        num_layers: L, layers on top of each other.
+        epsilon: the step size, above 0. The source chooses among 0.01, 0.1 and 1.
+        gamma: the diffusion, at least 0. As much as epsilon makes up for Euler's growth of frequencies up to 1.4.
+        deviation: sigma_w, of the initial W. The source chooses among 0, 1, 2, 4, 8 and 16.
+        gated: with the input gate z; it shares the recurrent matrix.
+        initial_state: ``zero``, or ``trained``: a parameter.
+        bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.RNN; a real dtype.
+        output_all_layers, return_sequence, checkpoint_every, check_finite, laws: see :class:`Recurrent`.
+
+    Inputs: input, h_0
+        input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched); default: the initial state.
+
+    Outputs: output, h_n
+        output: ``(T, B, directions*H)``, in the form of the input; h_n: the state of the last step.
+
+    Attributes:
+        weight_ih_l[k]: ``(H, D)``, gated ``(2H, D)``, V above V_z; at first N(0, 1/D).
+        weight_hh_l[k]: ``(H, H)``, W - W^T - gamma I, built of the H(H-1)/2 entries of a strictly upper triangular W;
+            these are at first N(0, sigma_w^2/H).
+        bias_l[k]: ``(H)``, gated ``(2H)``; at first 0.
+
+    Source: Chang et al. 2019; initial weights, Appendix C.
+
+    Example::
+
+        >>> output, h = AntisymmetricRNN(10, 20)(torch.randn(5, 3, 10))
+        >>> output.shape, h.shape
+        (torch.Size([5, 3, 20]), torch.Size([1, 3, 20]))
+    """
+
+    cell = AntisymmetricCell
+    matrix = Antisymmetric
+    source = "Chang et al. 2019 (AntisymmetricRNN)"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        epsilon: float = 0.1,
+        gamma: float = 0.1,
+        deviation: float = 1.0,
+        gated: bool = False,
+        **options: Unpack[CellOptions],
+    ) -> None:
+        given = {"epsilon": epsilon, "gamma": gamma, "deviation": deviation, "gated": gated}
+        super().__init__(input_size, hidden_size, num_layers, **given, **options)
