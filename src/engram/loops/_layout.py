@@ -77,12 +77,11 @@ class Arrays:
         base = self.base.get(name, 0)
         return self.tensors[name][span.rows.start - base : span.rows.stop - base]
 
-    def now(self, source: Source, t: int, span: Span) -> Tensor:
-        at = span.first[t] - self.base.get(source.array, 0)
-        return self.tensors[source.array][at : at + span.alive[t]]
-
-    def write(self, name: str, t: int, span: Span, value: Tensor) -> None:
-        self.now(Source(name), t, span).copy_(value)
+    def steps(self, source: Source, span: Span) -> list[Tensor]:
+        """The rows of each step of a span."""
+        if source.before is not None:
+            return [self.before(source, t, span) for t in range(span.begin, span.end)]
+        return list(self.rows(source.array, span).split(span.alive[span.begin : span.end]))
 
     def before(self, source: Source, t: int, span: Span) -> Tensor:
         """The rows of step t as they were at the step before; rows that begin here come from the start."""

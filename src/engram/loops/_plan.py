@@ -9,6 +9,7 @@ once, before the loop (``before``) or after it (``after``).
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from engram.loops._cut import smallest_cut
 from engram.loops._graph import Graph, Meet, Node
@@ -37,6 +38,8 @@ class Program:
     writes: dict[str, int] = field(default_factory=dict)
     """The arrays that are filled, and with which value."""
     shared: list[int] = field(default_factory=list)
+    function: Any = None
+    """What :mod:`._torch` made of it."""
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """A program run as torch operations, step by step: any device and dtype, no autograd graph.
 
-:func:`run_nodes` is also what runs outside the loop: there the rows of many steps go through a node at once.
+A program becomes a Python function of one line per node, so that nothing but torch's own calls is left at a step.
+:func:`run_nodes` runs nodes one by one, for what is done once: before, after and beside the loop.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,153 +10,197 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.loops._products import Multiplier
 from engram.loops._graph import Graph, Node, fill_in
 from engram.loops._layout import Arrays, Span
 from engram.loops._plan import Program
+from engram.loops._products import Multiplier, compiled_for
+from engram.loops._trace import Ref
 
 aten = torch.ops.aten
-Environment = dict[int, Any]
+Environment = dict[Any, Any]
 LAZY = {aten._conj.default: aten.conj_physical.default}  # our products read memory, where a lazy conjugate is not yet
+SHORT = {  # the same operations by a shorter way
+    aten.add.Tensor: torch.add, aten.sub.Tensor: torch.sub, aten.mul.Tensor: torch.mul, aten.div.Tensor: torch.div,
+    aten.tanh.default: torch.tanh, aten.sigmoid.default: torch.sigmoid, aten.relu.default: torch.relu,
+    aten.neg.default: torch.neg, aten.exp.default: torch.exp, aten.rsub.Scalar: torch.rsub, aten.abs.default: torch.abs,
+    aten.where.self: torch.where, aten.sgn.default: torch.sgn,
+}  # fmt: skip
+
+
+def run(program: Program, graph: Graph, shared: Environment, arrays: Arrays, carried: list[Tensor], span: Span) -> None:
+    """Run a program over a span of steps. Arrays are written in place, and so is the list of carried values."""
+    function, constants = _function(program, graph)
+    key = ("bound", id(program))
+    if key not in shared:
+        shared[key] = function(shared, carried[0].device, *constants)
+    step = shared[key]
+    reads = [arrays.steps(source, span) for source in program.reads.values()]
+    wanted = [name for name in program.writes if name in arrays]
+    places = [list(program.writes).index(name) for name in wanted]
+    written: list[list[Tensor]] = [[] for _ in wanted]
+    state = tuple(carried)
+    for t in span.order():
+        m = span.alive[t]
+        whole = m == len(state[0]) if state else True
+        made, new = step(m, *[rows[t - span.begin] for rows in reads], *(state if whole else [s[:m] for s in state]))
+        for rows, place in zip(written, places, strict=True):
+            rows.append(made[place])
+        state = new if whole else tuple(torch.cat([n, s[m:]]) for n, s in zip(new, state, strict=True))
+    carried[:] = state
+    for name, rows in zip(wanted, written, strict=True):
+        torch.cat(rows if span.reverse is span.backwards else rows[::-1], out=arrays.rows(name, span))
 
 
 def run_nodes(graph: Graph, nodes: Iterable[Node], found: Environment) -> None:
     """Add the results of the nodes to ``found``; row values have the rows as their first axis."""
     for node in nodes:
-        _function(graph, node)(found)
+        if node.kind == "shared":
+            function, args, kwargs = node.info
+            out = LAZY.get(function, function)(*fill_in(args, found.__getitem__), **fill_in(kwargs, found.__getitem__))
+            found.update(zip(node.results, out if isinstance(out, (tuple, list)) else (out,), strict=True))
+            continue
+        constants: list[Any] = []
+        text = _line(graph, node, constants)
+        scope: Environment = {"torch": torch, "m": found.get("rows"), "device": _device(found), "times": {}}
+        scope |= {f"k{i}": constant for i, constant in enumerate(constants)}
+        scope |= {f"v{a}": found[a] for a in node.args}
+        if node.kind == "product":
+            scope["times"] = {node.args[1]: Multiplier(found[node.args[1]])}
+        found[node.result] = eval(text, scope)
 
 
-def run(program: Program, graph: Graph, shared: Environment, arrays: Arrays, carried: list[Tensor], span: Span) -> None:
-    """Run a program over a span of steps. Arrays are written in place, and so is the list of carried values."""
-    times = dict(shared)
-    steps = [_function(graph, node, times) for node in program.nodes]
-    own = [(value, source) for value, source in program.reads.items()]
-    for t in span.order():
-        found = dict(times)
-        for value, source in own:
-            found[value] = arrays.before(source, t, span) if source.before is not None else arrays.now(source, t, span)
-        m = span.alive[t]
-        for (value, _), tensor in zip(program.carried, carried, strict=True):
-            found[value] = tensor[:m]
-        rows = m
-        found["rows"] = rows  # type: ignore[index]
-        for step in steps:
-            step(found)
-        for name, value in program.writes.items():
-            if name in arrays:
-                arrays.write(name, t, span, found[value])
-        for k, (_, value) in enumerate(program.carried):
-            new = found[value]
-            carried[k] = new if m == len(carried[k]) else torch.cat([new, carried[k][m:]])
+def _device(found: Environment) -> torch.device:
+    return next(value.device for value in found.values() if isinstance(value, Tensor))
 
 
-def _function(graph: Graph, node: Node, shared: Environment | None = None) -> Callable[[Environment], None]:
-    """What a node does to the values found so far."""
-    result, values = node.results[0], graph.values
-    shape = values[result].shape
+def _function(program: Program, graph: Graph) -> tuple[Callable[..., Any], list[Any]]:
+    """The Python function of a program, made once: of what is shared, it returns a function of one step."""
+    if program.function is None:
+        constants: list[Any] = []
+        body = [f"        v{node.result} = {_line(graph, node, constants)}" for node in program.nodes]
+        reads = [f"v{value}" for value in program.reads]
+        state = [f"v{value}" for value, _ in program.carried]
+        written = "".join(f"v{value}, " for value in program.writes.values())
+        after = "".join(f"v{value}, " for _, value in program.carried)
+        products = {node.args[1] for node in program.nodes if node.kind == "product"}
+        text = "\n".join(
+            [
+                f"def bind({', '.join(['shared', 'device', *(f'k{i}' for i in range(len(constants)))])}):",
+                *(f"    v{value} = shared[{value}]" for value in program.shared),
+                f"    times = {{value: prepared(shared[value]) for value in {sorted(products)}}}",
+                f"    def step({', '.join(['m', *reads, *state])}):",
+                *body,
+                f"        return ({written}), ({after})",
+                "    return step",
+            ]
+        )
+        scope: dict[str, Any] = {"torch": torch, "prepared": _prepared}
+        exec(text, scope)
+        program.function = (scope["bind"], constants)
+    return program.function
+
+
+def _prepared(matrix: Tensor) -> Callable[[Tensor], Tensor]:
+    """A function that multiplies rows with a matrix: by C if there is any, where bits do not depend on threads."""
+    if compiled_for(matrix) is not None:
+        return Multiplier(matrix)
+    return lambda rows: torch.mm(rows, matrix)
+
+
+def name(value: int) -> str:
+    """How a value is called in the text."""
+    return f"v{value}"
+
+
+def _line(graph: Graph, node: Node, constants: list[Any]) -> str:
+    """The expression of a node; what is no number in it becomes a constant k0, k1, ..."""
+    values, info = graph.values, node.info
+    result = values[node.result]
+    shape, lead = result.shape, 1 if result.rows else 0
+    x = name(node.args[0]) if node.args else ""
+
+    def constant(value: Any) -> str:
+        if value is None or isinstance(value, (bool, int)):
+            return repr(value)
+        constants.append(value)
+        return f"k{len(constants) - 1}"
+
+    def written(item: Any) -> str:
+        if isinstance(item, Ref):
+            return name(item.number)
+        if isinstance(item, (tuple, list)):
+            return "[" + ", ".join(map(written, item)) + "]"
+        return constant(item)
+
     match node.kind:
         case "pointwise" | "rowwise":
-            function, args, kwargs = node.info
+            function, args, kwargs = info
             function = LAZY.get(function, function)
-            return _call(result, function, args, kwargs)
-        case "shared":
-            return _shared(node)
+            given = [*map(written, args), *(f"{key}={written(item)}" for key, item in kwargs.items())]
+            return f"{constant(SHORT.get(function, function))}({', '.join(given)})"
         case "product":
-            rows, matrix = node.args
-            depth, prepared = values[rows].shape[-1], None
-            if shared is not None:
-                prepared = shared.setdefault(("times", matrix), Multiplier(shared[matrix]))  # type: ignore[call-overload]
-
-            def product(found: Environment) -> None:
-                times = prepared or Multiplier(found[matrix])
-                x = found[rows]
-                found[result] = times(x.reshape(-1, depth)).view(*x.shape[:-1], shape[-1])
-
-            return product
+            if len(values[node.args[0]].shape) == 1:
+                return f"times[{node.args[1]}]({x})"
+            return f"times[{node.args[1]}]({x}.reshape(-1, {values[node.args[0]].shape[-1]})).view(m, {_sizes(shape)})"
         case "inner":
-            a, b = node.args
-
-            def inner(found: Environment) -> None:
-                found[result] = torch.matmul(found[a], found[b])
-
-            return inner
+            return f"torch.matmul({x}, {name(node.args[1])})"
         case "fill":
+            return f"torch.full((m, {_sizes(shape)}), {constant(info)}, dtype={constant(result.dtype)}, device=device)"
+        case "reshape":
+            return f"{x}.reshape(({'m, ' if lead else ''}{_sizes(shape)}))"
+        case "permute":
+            return f"{x}.permute({_sizes((*range(lead), *(a + lead for a in info)))})"
+        case "expand":
+            return f"{x}.expand(m, {_sizes(shape)})"
+        case "slice":
+            axis, first, last, step = info
+            if step == 1:
+                return f"{x}.narrow({axis + lead}, {first}, {last - first})"
+            return f"{x}[{':, ' * (axis + lead)}{first}:{last}:{step}]"
+        case "pad":
+            constants.append(_pad)
+            return f"k{len(constants) - 1}({x}, (m, {_sizes(shape)}), {axis_place(info, lead)})"
+        case "cat":
+            return f"torch.cat(({''.join(name(a) + ', ' for a in node.args)}), {info + lead})"
+        case "gather":
+            return f"torch.gather({x}, {info + lead}, {_index(values, node)})"
+        case "scatter_add":
+            return f"{x}.scatter_add({info + lead}, {_index(values, node)}, {name(node.args[2])})"
+        case "reduce":
+            what, axes, keep = info
+            constants.append(_reduce)
+            return f"k{len(constants) - 1}({what!r}, {x}, {[a + lead for a in axes]}, {keep}, {constant(result.dtype)})"
+    raise NotImplementedError(node.kind)
 
-            def fill(found: Environment) -> None:
-                like = next(v for v in found.values() if isinstance(v, Tensor))
-                dtype = values[result].dtype
-                found[result] = torch.full((found["rows"], *shape), node.info, dtype=dtype, device=like.device)  # type: ignore[index]
 
-            return fill
-    return _view(graph, node)
+def _sizes(shape: Iterable[int]) -> str:
+    return "".join(f"{size}, " for size in shape)
 
 
-def _call(result: int, function: Any, args: Any, kwargs: Any) -> Callable[[Environment], None]:
-    def call(found: Environment) -> None:
-        found[result] = function(*fill_in(args, found.__getitem__), **fill_in(kwargs, found.__getitem__))
-
-    return call
+def _index(values: Any, node: Node) -> str:
+    return f"{name(node.args[1])}.expand(m, {_sizes(values[node.args[1]].shape)})"
 
 
-def _shared(node: Node) -> Callable[[Environment], None]:
-    function, args, kwargs = node.info
-    function = LAZY.get(function, function)
-
-    def call(found: Environment) -> None:
-        out = function(*fill_in(args, found.__getitem__), **fill_in(kwargs, found.__getitem__))
-        found.update(zip(node.results, out if isinstance(out, (tuple, list)) else (out,), strict=True))
-
-    return call
+def axis_place(info: tuple[int, int, int, int], lead: int) -> str:
+    axis, first, last, step = info
+    return f"{axis + lead}, {first}, {last}, {step}"
 
 
-def _view(graph: Graph, node: Node) -> Callable[[Environment], None]:
-    """Nodes that move numbers, and reductions."""
-    result, args, info, values = node.results[0], node.args, node.info, graph.values
-    shape, by_rows = values[result].shape, values[result].rows
-    lead = 1 if by_rows else 0
-
-    def view(found: Environment) -> None:
-        tensors = [found[a] for a in args]
-        x = tensors[0]
-        rows = found.get("rows", len(x))  # type: ignore[call-overload]
-        match node.kind:
-            case "reshape":
-                out = x.reshape(rows, *shape) if by_rows else x.reshape(shape)
-            case "permute":
-                out = x.permute(*range(lead), *(a + lead for a in info))
-            case "expand":
-                out = x.expand(rows, *shape)
-            case "slice":
-                axis, first, last, step = info
-                out = x[(slice(None),) * (axis + lead) + (slice(first, last, step),)]
-            case "pad":
-                axis, first, last, step = info
-                out = x.new_zeros(rows, *shape)
-                out[(slice(None),) * (axis + lead) + (slice(first, last, step),)] = x
-            case "cat":
-                out = torch.cat(tensors, info + lead)
-            case "gather":
-                out = torch.gather(x, info + lead, tensors[1].expand(rows, *values[args[1]].shape))
-            case "scatter_add":
-                out = x.scatter_add(info + lead, tensors[1].expand(rows, *values[args[1]].shape), tensors[2])
-            case "reduce":
-                name, axes, keep = info
-                out = _reduce(name, x, [a + lead for a in axes], keep, values[result].dtype)
-            case _:
-                raise NotImplementedError(node.kind)
-        found[result] = out
-
-    return view
+def _pad(x: Tensor, shape: tuple[int, ...], axis: int, first: int, last: int, step: int) -> Tensor:
+    whole = x.new_zeros(shape)
+    whole[(slice(None),) * axis + (slice(first, last, step),)] = x
+    return whole
 
 
 def _reduce(name: str, x: Tensor, axes: list[int], keep: bool, dtype: torch.dtype) -> Tensor:
     if name in ("argmax", "argmin", "prod"):
-        (axis,) = axes
-        return getattr(torch, name)(x, axis, keepdim=keep)
+        found: Tensor = getattr(torch, name)(x, axes[0], keepdim=keep)
+        return found
     if name in ("any", "all"):
         for axis in sorted(axes, reverse=True):
             x = getattr(torch, name)(x, axis, keepdim=keep)
         return x
     if name == "sum":
         return torch.sum(x, axes, keepdim=keep, dtype=dtype)
-    return getattr(torch, name)(x, axes, keepdim=keep)
+    extreme: Tensor = getattr(torch, name)(x, axes, keepdim=keep)
+    return extreme
