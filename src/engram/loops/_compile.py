@@ -81,7 +81,9 @@ def compiled_cell(cell: Any, view: Any = None, width: int | None = None) -> Comp
     key = (like.dtype, like.device, cell.training, width)
     found = kept.get(key)
     if found is None:
-        with torch.no_grad(), saved_tensors_hooks(_same, _same):  # nobody else's hooks see our trace
+        devices = [like.device] if like.device.type == "cuda" else []
+        # Nobody else's hooks see our trace, and nobody's random numbers are other for it.
+        with torch.no_grad(), saved_tensors_hooks(_same, _same), torch.random.fork_rng(devices):
             found = kept[key] = _find(cell.with_built_weights() if view is None else view, width)
     return found
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_legacy_batchedtensor
 
 from engram.loops import _run
 from engram.loops._choice import needs_plain
@@ -17,7 +18,7 @@ from engram.loops._layout import Arrays, Span
 from engram.loops._plain import scan
 from engram.loops._plan import Plan
 from engram.loops._steps import check_sizes, step_sizes
-from engram.maps import observed, without_autocast
+from engram.maps import observed, transformed, without_autocast
 from engram.state import State, each, parts
 
 
@@ -129,7 +130,8 @@ class _Loop(torch.autograd.Function):
             return (None,) * (4 + count)
         needs = list(ctx.needs_input_grad[4:])
         grad_output, grad_final = (grads[0], grads[1:]) if ctx.whole else (None, grads)
-        if torch.is_grad_enabled():
+        batched = any(grad is not None and is_legacy_batchedtensor(grad) for grad in grads)
+        if torch.is_grad_enabled() or transformed() or batched:  # a second derivative, or many first ones at once
             given = grads if ctx.whole else (None, *grads)
             found = by_plain(ctx.found, tensors, sizes, ctx.reverse, needs, given)
         else:
@@ -210,8 +212,8 @@ def by_plain(
     own = tensors_of(found.skeleton)
     cell = with_tensors(found.skeleton, own | dict(zip(found.names, weights, strict=True)))
     form = each(lambda _: None, cell.fields())
-    drive: Any = cell.drive(drives[0]) if found.with_drive else drives[0] if len(drives) == 1 else tuple(drives)
-    with without_autocast(drives[0]):
+    with without_autocast(drives[0]), torch.enable_grad():
+        drive: Any = cell.drive(drives[0]) if found.with_drive else drives[0] if len(drives) == 1 else tuple(drives)
         output, final = scan(cell.step, drive, _in_form(start, form), sizes, reverse, cell.output, cell.fields())
         pairs = [(o, g) for o, g in zip([output, *parts(final)], grads, strict=True) if g is not None and o.requires_grad]
         wanted = [tensor for tensor, need in zip(tensors, needs, strict=True) if need]
