@@ -56,6 +56,7 @@ BINARY = {
     aten.clamp_max: "least_{f}({0}, {1})",
     aten.atan2: "atan2_{f}({0}, {1})",
     aten.fmod: "fmod_{f}({0}, {1})",
+    aten.remainder: "({0} - floor_{f}({0} / {1}) * {1})",
     aten.eq: "{0} == {1}",
     aten.ne: "{0} != {1}",
     aten.lt: "{0} < {1}",

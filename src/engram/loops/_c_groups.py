@@ -57,6 +57,8 @@ def _expression(g: Generator, item: Node) -> tuple[str, list[Any]] | None:
     if kind in ONLY_REAL and not real:
         return None
     template, operands = found
+    if kind is aten.remainder and not real:
+        template = "({1} ? ({0} % {1} + {1}) % {1} : 0)"
     if kind in (aten.logical_not, aten.bitwise_not):
         if g.type_of(item.args[0]) != "uint8_t":
             return None

@@ -3,7 +3,7 @@
 A cell keeps its loop until one of its attributes is set; cells of the same class, sizes and options share one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -15,12 +15,13 @@ from torch.autograd.graph import saved_tensors_hooks
 from engram.loops import _composites, _torch  # noqa: F401  (adds its rules)
 from engram.loops._choice import uses_c
 from engram.loops._compiled import Loops
-from engram.loops._lower import lower
+from engram.loops._lower import Lowered, lower
 from engram.loops._plan import Plan, make_plan
 from engram.loops._trace import BATCHES, CannotCompile, compare, fresh, record
 from engram.state import each, parts
 
 
+REALS = (torch.float32, torch.float64)
 FEW = 6
 """Rows of a tile of the product in C: with fewer, one product over all steps is faster than one at each step."""
 
@@ -41,8 +42,8 @@ class Compiled:
     """The loop of a cell, or why it has none."""
 
     key: str
-    variants: dict[bool, Variant]
-    """By whether products of the drive are hoisted out of the loop; empty if the plain loop must run."""
+    lowered: Lowered | None
+    """The step on one row; None if the plain loop must run."""
     names: list[str]
     """The tensors of the cell that the loop reads, in its order."""
     with_drive: bool
@@ -51,13 +52,34 @@ class Compiled:
     line: str
     skeleton: Any
     """The cell without numbers: its step can be called with other weights."""
+    name: str = ""
+    used: frozenset[int] = frozenset()
+    """The weights that the loop reads, as values."""
+    on_cpu: bool = True
+    _variants: dict[tuple[bool, bool], Variant] = field(default_factory=dict)
 
     def choose(self, like: Tensor, batch: int | None) -> "Variant":
         """C with all products in the loop for a batch of several rows (None: not known); else products are hoisted."""
-        inside = self.variants[False]
-        if uses_c(like) and inside.loops is not None and (batch is None or batch >= FEW) and inside.loops.ready():
-            return inside
-        return self.variants[True]
+        if uses_c(like) and (batch is None or batch >= FEW):
+            inside = self.variant(hoist=False, rebuild=batch is not None)
+            if inside.loops is not None and inside.loops.ready():
+                return inside
+        return self.variant(hoist=True, rebuild=batch is not None)
+
+    def variant(self, hoist: bool, rebuild: bool) -> "Variant":
+        """The plan with these choices (:func:`engram.loops._plan.make_plan`), made when it is first asked for.
+
+        Buffers are kept whole where the size of what is kept must be known beforehand (torch.compile).
+        """
+        assert self.lowered is not None
+        found = self._variants.get((hoist, rebuild))
+        if found is None:
+            plan = make_plan(self.lowered, hoist, rebuild)
+            plan.keep_weights(self.used)
+            like = plan.graph.values[plan.outputs[0]]
+            loops = Loops(self.name, plan, like.dtype) if self.on_cpu and like.dtype in REALS else None
+            found = self._variants[hoist, rebuild] = Variant(plan, loops)
+        return found
 
 
 _of_cell: WeakKeyDictionary[nn.Module, dict[Any, Compiled]] = WeakKeyDictionary()
@@ -139,28 +161,21 @@ def _make(cell: Any, width: int) -> Compiled:
     key = f"{type(cell).__qualname__}-{next(_made)}"
     for with_drive in (True, False):
         try:
-            plans, names, skeleton = trace(cell, width, with_drive)
+            lowered, used, names, skeleton = trace(cell, width, with_drive)
         except CannotCompile as error:
             if not with_drive or error.reason == GROWS:
-                return Compiled(key, {}, [], False, error.reason, error.line, None)
+                return Compiled(key, None, [], False, error.reason, error.line, None)
         else:
-            variants = {
-                hoist: Variant(plan, Loops(type(cell).__name__, plan, cell.like.dtype) if uses_c_ever(cell.like) else None)
-                for hoist, plan in plans.items()
-            }
-            return Compiled(key, variants, names, with_drive, "", "", skeleton)
+            on_cpu, name = cell.like.device.type in ("cpu", "meta"), type(cell).__name__
+            return Compiled(key, lowered, names, with_drive, "", "", skeleton, name, frozenset(used), on_cpu)
     raise AssertionError
 
 
 GROWS = "a field of the state grows with time"
 
 
-def uses_c_ever(like: Tensor) -> bool:
-    return like.device.type == "cpu" and like.dtype in (torch.float32, torch.float64)
-
-
-def trace(cell: Any, width: int, with_drive: bool) -> tuple[dict[bool, Plan], list[str], Any]:
-    """The plan of a cell, the names of the tensors that it reads, and the cell without numbers."""
+def trace(cell: Any, width: int, with_drive: bool) -> tuple[Lowered, set[int], list[str], Any]:
+    """The step of a cell on one row, the weights that it reads and their names, and the cell without numbers."""
     if any(field.grows for field in parts(cell.fields())):
         raise CannotCompile(GROWS)
     weights = tensors_of(cell)
@@ -188,13 +203,10 @@ def trace(cell: Any, width: int, with_drive: bool) -> tuple[dict[bool, Plan], li
     if with_drive:
         _check_drive(view, width)
     lowered = lower(*records)
-    plans = {hoist: make_plan(lowered, hoist) for hoist in (True, False)}
-    used = plans[True].used_weights()
+    used = make_plan(lowered).used_weights()
     names = [name for name, value in zip(weights, lowered.weights, strict=True) if value in used]
-    for plan in plans.values():
-        plan.keep_weights(used)
     skeleton = with_tensors(cell, {name: tensor.new_empty(0) for name, tensor in weights.items()})
-    return plans, names, skeleton
+    return lowered, used, names, skeleton
 
 
 def _check_drive(cell: Any, width: int) -> None:

@@ -84,6 +84,8 @@ class Loop:
                 if array is not None:
                     shift = arrays.base.get(what, 0) * array.stride(0) * array.element_size()
                     pointers[k] = array.data_ptr() - shift
+            elif kind == "field":
+                pointers[k] = arrays.tensors[what].data_ptr()
             else:
                 tensor = ready[k] if k in ready else (arrays.start if kind == "start" else carried)[what]
                 pointers[k] = tensor.data_ptr()

@@ -153,6 +153,11 @@ class Generator:
             view = self.in_scratch(value)
             self.views[value] = view
             carried.append((given, self.size(self.graph.values[value].size).name, view))
+        for k, value in program.rebuilt.items():
+            given = self.pointer("field", f"rebuilt{k}", self.type_of(value))
+            self.views[value] = self.in_scratch(value)
+            carried.append((given, self.size(self.graph.values[value].size).name, self.views[value]))
+            self.take_back(k, value)
         for value in program.shared:
             self.shared(value)
         from engram.loops._c_groups import close, node
@@ -167,8 +172,10 @@ class Generator:
             place = f"({pointer} ? {pointer} + (row + {{i}}) * {self.size(width).name} : {self.unwanted(value)})"
             self.copy_to(value, self.dense(Memory(place, self.type_of(value)), self.graph.values[value].shape))
             self.uses[value] -= 1
-        results = [(self.in_memory(after), view) for (_, after), (_, _, view) in zip(program.carried, carried, strict=True)]
+        results = [(self.in_memory(after), view) for (_, after), (_, _, view) in zip(program.carried, carried, strict=False)]
         close(self)
+        for k, (before, after) in program.changes.items():
+            self.note(k, before, after)
         for made, view in results:
             if made != view:
                 self.emit(
@@ -176,6 +183,38 @@ class Generator:
                     f"{self.size(torch.Size(view.shape).numel()).name} * sizeof({view.memory.type}));"
                 )
         return Text(self.text(name, carried), self.sizes, self.numbers, self.arrays)
+
+    def note(self, k: int, before: int, after: int) -> None:
+        """Which slots of a buffer this step changes, and what was in them."""
+        self.over_slots(k, before, f"memcmp(x, {{new}}, size) != 0", after)
+
+    def take_back(self, k: int, value: int) -> None:
+        """Put back what was in the slots of a buffer before this step."""
+        self.over_slots(k, value)
+
+    def over_slots(self, k: int, value: int, differs: str = "", after: int | None = None) -> None:
+        """The loop over the slots of a buffer, to note changes or to take them back."""
+        kind, type = self.graph.values[value], self.type_of(value)
+        many, whole = self.size(kind.shape[0]).name, self.size(kind.size).name
+        slot = self.size(kind.size // max(1, kind.shape[0])).name
+        slots, old = self.pointer("rows", f"slots{k}", "uint8_t"), self.pointer("rows", f"old{k}", type)
+        here = self.views[value].pointer.format(i="i")
+        if after is not None:
+            self.emit(f"if ({slots})")
+            view = self.in_memory(after)
+            if not view.is_dense():
+                raise CannotCompile("a buffer is seen in another order than it lies")
+            there = f"{view.pointer.format(i='i')} + k * {slot}"
+        self.emit("for (int64_t i = 0; i < m; i++)")
+        self.emit(f"  for (int64_t k = 0; k < {many}; k++) {{")
+        self.emit(f"    const size_t size = {slot} * sizeof({type});")
+        self.emit(f"    {type} *const x = {here} + k * {slot}, *const y = {old} + (row + i) * {whole} + k * {slot};")
+        flag = f"{slots}[(row + i) * {many} + k]"
+        if after is not None:
+            self.emit(f"    if (({flag} = {differs.format(new=there)})) memcpy(y, x, size);")
+        else:
+            self.emit(f"    if ({flag}) memcpy(x, y, size);")
+        self.emit("  }")
 
     def text(self, name: str, carried: list[tuple[str, str, View]]) -> str:
         into = [

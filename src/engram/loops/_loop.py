@@ -60,14 +60,14 @@ def _found(cell: Any, input: Tensor, state: State) -> Compiled | None:
         name = name_of(source, width)
         return BY_KEY[name] if name else None
     found = compiled_cell(source, cell, width)
-    return found if found.variants else None
+    return found if found.lowered is not None else None
 
 
 @torch.compiler.assume_constant_result
 def name_of(cell: Any, width: int) -> str:
     """The name of a cell's loop, made now if there is none; empty if it cannot be compiled."""
     found = compiled_cell(cell, width=width)
-    return found.key if found.variants else ""
+    return found.key if found.lowered is not None else ""
 
 
 def _call(
@@ -173,6 +173,7 @@ def run_forward(
     with torch.no_grad():
         arrays, final = _run.forward(plan, executor_of(variant, start[0]), rows, start, weights, span, keep, whole)
     final = [field.clone() if any(field is s for s in start) else field for field in final]
+    arrays |= {f"final{k}": final[k] for k in plan.forward.changes if keep}
     if whole and sizes is None:
         arrays["output"] = arrays["output"].unflatten(0, (len(span.alive), span.alive[0]))
     return arrays, final
@@ -208,7 +209,7 @@ def by_plain(
     found: Compiled, tensors: list[Tensor], sizes: Tensor | None, reverse: bool, needs: list[bool], grads: Any
 ) -> list[Tensor | None]:
     """The gradients for a double backward pass: by differentiating the plain loop."""
-    drives, start, weights = _divided(found.variants[True].plan, tensors)
+    drives, start, weights = _divided(found.variant(hoist=True, rebuild=True).plan, tensors)
     own = tensors_of(found.skeleton)
     cell = with_tensors(found.skeleton, own | dict(zip(found.names, weights, strict=True)))
     form = each(lambda _: None, cell.fields())

@@ -38,6 +38,10 @@ class Program:
     writes: dict[str, int] = field(default_factory=dict)
     """The arrays that are filled, and with which value."""
     shared: list[int] = field(default_factory=list)
+    changes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Buffers whose changes the forward loop notes, by number of the field: the value before and after the step."""
+    rebuilt: dict[int, int] = field(default_factory=dict)
+    """Buffers that the backward loop takes back step by step: the value before the step, by number of the field."""
     function: Any = None
     """What :mod:`._torch` made of it."""
 
@@ -92,8 +96,11 @@ class Plan:
         return self.gradients[len(self.drives) + len(self.states) :]
 
 
-def make_plan(step: Lowered, hoist: bool = True) -> Plan:
+def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
     """Divide a step and its gradient into the parts of a plan.
+
+    With ``rebuild`` a buffer (a field of two axes or more) is not kept at every step: the forward loop notes which of
+    its slots change and what was in them, and the backward loop puts that back. Else it is kept whole.
 
     Without ``hoist`` the products of the drive stay in the loop: with a batch of several rows they are as fast there,
     and nothing of them is written to memory.
@@ -125,14 +132,16 @@ def make_plan(step: Lowered, hoist: bool = True) -> Plan:
         hoisted_arrays, forward, {}, None, [], [], [], step.gradients, step.grads[1:], {},
     )  # fmt: skip
     if any(gradient is not None for gradient in step.gradients):
-        _plan_backward(plan, step, rows, second, found)
+        _plan_backward(plan, step, rows, second, found, rebuild)
     forward.reads = _reads(forward, found)
     forward.shared = _shared(graph, forward)
     plan.before = before + [node for node in plan.before if node not in before]
     return plan
 
 
-def _plan_backward(plan: Plan, step: Lowered, rows: list[Node], nodes: list[Node], found: dict[int, Source]) -> None:
+def _plan_backward(
+    plan: Plan, step: Lowered, rows: list[Node], nodes: list[Node], found: dict[int, Source], rebuild: bool
+) -> None:
     graph, values = plan.graph, plan.graph.values
     output, new = step.outputs[0], step.outputs[1:]
     met = {meet.result: meet for meet in graph.meets}
@@ -166,12 +175,13 @@ def _plan_backward(plan: Plan, step: Lowered, rows: list[Node], nodes: list[Node
     wanted = [a for node in row_nodes for a in node.args]
     wanted += [a for meet in meets for a in (meet.left, meet.right) if a is not None] + roots
     needed = {a for a in wanted if a in of_step and values[a].rows and a not in made and a not in given}
-    free = set(found) | {output}
-    stored = {k for k, s in enumerate(step.states) if s in needed and new[k] != output}
+    buffers = {k: s for k, s in enumerate(step.states) if rebuild and len(values[s].shape) > 1 and new[k] != output}
+    free = set(found) | {output} | set(buffers.values())
+    stored = {k for k, s in enumerate(step.states) if s in needed and new[k] != output and k not in buffers}
     free |= {new[k] for k in stored} | {s for k, s in enumerate(step.states) if new[k] == output or k in stored}
     cut = smallest_cut(graph, rows, needed, free, set(step.states), set(plan.hoisted_arrays.values()))
     for k, s in enumerate(step.states):
-        if s in cut:
+        if s in cut and k not in buffers:
             stored.add(k)
             cut.discard(s)
             free |= {s, new[k]}
@@ -199,7 +209,7 @@ def _plan_backward(plan: Plan, step: Lowered, rows: list[Node], nodes: list[Node
     outside += [a for meet in meets for a in (meet.left, meet.right) if a is not None and a not in leaving]
     drives = [g for g in step.gradients[: len(step.drives)] if g is not None]
     outside += [g for g in drives if g not in leaving]
-    again = _used(rows, needed, stop=set(where))
+    again = _used(rows, needed, stop=set(where) | set(buffers.values()))
     pairs = []
     for k, gradient in enumerate(step.gradients[len(step.drives) :][: len(step.states)]):
         arriving = step.grads[1 + k]
@@ -211,13 +221,16 @@ def _plan_backward(plan: Plan, step: Lowered, rows: list[Node], nodes: list[Node
             inside.append(Node("fill", (), (gradient,), 0))
         pairs.append((arriving, gradient))
     loop = Program(again + inside, {}, pairs)
-    carried = {a for a, _ in pairs}
+    carried = {a for a, _ in pairs} | set(buffers.values())
     emitted = [a for a in dict.fromkeys(outside) if a not in where]
     loop.writes = {f"out{k}": value for k, value in enumerate(emitted)}
     targets = [*emitted, *(b for _, b in pairs)]
     loop.nodes = _used(loop.nodes, targets, stop=set(where) | carried)
     remade = {node.result for node in again}
     assert not any(node.kind == "product" and node.result in remade for node in loop.nodes), "a product is made twice"
+    read = {a for node in loop.nodes for a in node.args} | set(loop.writes.values())
+    loop.rebuilt = {k: s for k, s in buffers.items() if s in read}
+    plan.forward.changes = {k: (s, new[k]) for k, s in loop.rebuilt.items()}
     loop.reads = _reads(loop, where)
     loop.shared = _shared(graph, loop)
     plan.backward = loop

@@ -40,12 +40,57 @@ def forward(
     shared, rows = weights_of(plan, weights), span.first[-1]
     names = ({"output": plan.outputs[0]} if whole else {}) | (plan.kept if keep else {})
     tensors = {name: new_array(plan, value, rows, start[0]) for name, value in names.items()}
+    changes = Changes(plan, tensors, rows) if keep else None
     arrays = Arrays(tensors | {f"drive{k}": drive for k, drive in enumerate(drives)}, start)
     carried = list(start)
-    for chunk in span.chunks(_width(plan, plan.hoisted_arrays.values()), CHUNK_BYTES, backwards=False):
+    widths = [*plan.hoisted_arrays.values(), *(before for before, _ in plan.forward.changes.values())]
+    for chunk in span.chunks(_width(plan, widths), CHUNK_BYTES, backwards=False):
         hoist(plan, shared, arrays, chunk)
+        if changes is not None:
+            changes.make_room(arrays, chunk)
         executor(plan.forward, plan.graph, shared, arrays, carried, chunk)
+        if changes is not None:
+            changes.collect(arrays, chunk)
+    if changes is not None:
+        tensors |= changes.kept() | {f"final{k}": carried[k] for k in plan.forward.changes}
     return tensors, carried
+
+
+class Changes:
+    """What the slots of buffers held before a step changed them: ``slots`` says which, ``changed`` what, in the order of
+    the rows."""
+
+    def __init__(self, plan: Plan, tensors: dict[str, Tensor], rows: int) -> None:
+        self.plan, self.found = plan, {k: {} for k in plan.forward.changes}  # type: ignore[var-annotated]
+        for k, (before, _) in plan.forward.changes.items():
+            tensors[f"slots{k}"] = torch.zeros(rows, plan.graph.values[before].shape[0], dtype=torch.bool)
+
+    def make_room(self, arrays: Arrays, chunk: Span) -> None:
+        """Memory for all slots of the rows of a chunk."""
+        for k, (before, _) in self.plan.forward.changes.items():
+            rows = chunk.rows.stop - chunk.rows.start
+            arrays.tensors[f"old{k}"] = new_array(self.plan, before, rows, arrays.start[0])
+            arrays.base[f"old{k}"] = chunk.rows.start
+
+    def collect(self, arrays: Arrays, chunk: Span) -> None:
+        """Keep those that changed."""
+        for k, found in self.found.items():
+            found[chunk.rows.start] = arrays.tensors[f"old{k}"][arrays.rows(f"slots{k}", chunk)]
+
+    def kept(self) -> dict[str, Tensor]:
+        return {f"changed{k}": torch.cat([found[at] for at in sorted(found)]) for k, found in self.found.items()}
+
+
+def put_back(plan: Plan, arrays: Arrays, chunk: Span) -> None:
+    """The slots of a chunk, each at its place again: for the backward loop."""
+    assert plan.backward is not None
+    for k, value in plan.backward.rebuilt.items():
+        slots = arrays.tensors[f"slots{k}"]
+        first = int(slots[: chunk.rows.start].sum())
+        here = arrays.rows(f"slots{k}", chunk)
+        old = new_array(plan, value, len(here), arrays.start[0])
+        old[here] = arrays.tensors[f"changed{k}"][first : first + int(here.sum())]
+        arrays.tensors[f"old{k}"], arrays.base[f"old{k}"] = old, chunk.rows.start
 
 
 def hoist(plan: Plan, shared: dict[Any, Any], arrays: Arrays, span: Span) -> None:
@@ -93,6 +138,9 @@ def backward(
     weights_wanted = any(needs[count + len(plan.states) :])
     sums = {meet.result: torch.zeros(meet.shape, dtype=values[meet.result].dtype, device=like.device) for meet in plan.meets}
     widths = [*(plan.hoisted_arrays.values() if plan.hoist_again else ()), *loop.writes.values()]
+    widths += list(loop.rebuilt.values())
+    for k in loop.rebuilt:
+        arrays.tensors[f"rebuilt{k}"] = arrays.tensors[f"final{k}"].clone()
     for chunk in span.chunks(_width(plan, widths), CHUNK_BYTES, backwards=True):
         rows = chunk.rows.stop - chunk.rows.start
         if plan.hoist_again:
@@ -100,6 +148,7 @@ def backward(
         for name, value in loop.writes.items():
             arrays.tensors[name] = new_array(plan, value, rows, like)
             arrays.base[name] = chunk.rows.start
+        put_back(plan, arrays, chunk)
         executor(loop, graph, shared, arrays, carried, chunk)
         found = Found(plan, shared, arrays, chunk)
         for k, gradient in enumerate(drive_gradients):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engram.loops._graph import Graph, Node, fill_in
 from engram.loops._layout import Arrays, Span
-from engram.loops._plan import Program
+from engram.loops._plan import Program, Source
 from engram.loops._products import Multiplier, compiled_for
 from engram.loops._trace import Ref
 
@@ -35,14 +35,22 @@ def run(program: Program, graph: Graph, shared: Environment, arrays: Arrays, car
         shared[key] = function(shared, carried[0].device, *constants)
     step = shared[key]
     reads = [arrays.steps(source, span) for source in program.reads.values()]
-    wanted = [name for name in program.writes if name in arrays]
-    places = [list(program.writes).index(name) for name in wanted]
+    names = [*program.writes, *(f"{what}{k}" for k in program.changes for what in ("slots", "old"))]
+    wanted = [name for name in names if name in arrays]
+    places = [names.index(name) for name in wanted]
+    buffers = [arrays.tensors[f"rebuilt{k}"] for k in program.rebuilt]
+    noted = [(arrays.steps(Source(f"slots{k}"), span), arrays.steps(Source(f"old{k}"), span)) for k in program.rebuilt]
     written: list[list[Tensor]] = [[] for _ in wanted]
     state = tuple(carried)
     for t in span.order():
         m = span.alive[t]
         whole = m == len(state[0]) if state else True
-        made, new = step(m, *[rows[t - span.begin] for rows in reads], *(state if whole else [s[:m] for s in state]))
+        for buffer, (slots, old) in zip(buffers, noted, strict=True):
+            changed = slots[t - span.begin].view(m, -1, *[1] * (buffer.dim() - 2))
+            buffer[:m] = torch.where(changed, old[t - span.begin], buffer[:m])
+        before = [buffer[:m] for buffer in buffers]
+        now = [rows[t - span.begin] for rows in reads]
+        made, new = step(m, *now, *before, *(state if whole else [s[:m] for s in state]))
         for rows, place in zip(written, places, strict=True):
             rows.append(made[place])
         state = new if whole else tuple(torch.cat([n, s[m:]]) for n, s in zip(new, state, strict=True))
@@ -78,10 +86,11 @@ def _function(program: Program, graph: Graph) -> tuple[Callable[..., Any], list[
     if program.function is None:
         constants: list[Any] = []
         body = [f"        v{node.result} = {_line(graph, node, constants)}" for node in program.nodes]
-        reads = [f"v{value}" for value in program.reads]
-        state = [f"v{value}" for value, _ in program.carried]
-        written = "".join(f"v{value}, " for value in program.writes.values())
-        after = "".join(f"v{value}, " for _, value in program.carried)
+        reads = [name(value) for value in (*program.reads, *program.rebuilt.values())]
+        state = [name(value) for value, _ in program.carried]
+        written = "".join(f"{name(value)}, " for value in program.writes.values())
+        written += "".join(f"({name(b)} != {name(a)}).flatten(2).any(2), {name(a)}, " for a, b in program.changes.values())
+        after = "".join(f"{name(value)}, " for _, value in program.carried)
         products = {node.args[1] for node in program.nodes if node.kind == "product"}
         text = "\n".join(
             [

@@ -76,11 +76,11 @@ def explain(layer: nn.Module) -> Explanation:
 def _cell(name: str, cell: BareCell) -> CellLoop:
     loop = compiled_cell(cell)
     name, kind = name or "cell", (plain_class(cell) if is_parametrized(cell) else type(cell)).__name__
-    if type(cell).run is not BareCell.run and not loop.variants:
+    if type(cell).run is not BareCell.run and loop.lowered is None:
         return CellLoop(name, kind, "plain", f"{kind} has a run() of its own, and {loop.reason}", loop.line)
-    if not loop.variants:
+    if loop.lowered is None:
         return CellLoop(name, kind, "plain", loop.reason, loop.line)
-    variant = loop.choose(cell.like, None)
+    variant = loop.choose(cell.like, batch=64)
     plan, compiled = variant.plan, variant.loops is not None and variant.executor(cell.like) is variant.loops
     if variant.loops is None:
         reason = f"C has no loop for {cell.like.dtype} on {cell.like.device}"
