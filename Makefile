@@ -54,10 +54,13 @@ lint: $(STAMP) ## ruff, mypy --strict and the arrow of imports
 	$(BIN)/lint-imports --no-logo
 
 # The tests run from a copy that has no src/ beside it, so only the wheel can be imported.
+# The C of the layers' loops is written for the time of the build: sdist and wheel have it, the repository does not.
 WHEEL_TEST := build/wheel-test
+GENERATED := src/engram/loops/generated
 wheel: $(STAMP) ## build the wheel, install it into an empty environment, test it there
 	rm -rf dist .venv-wheel $(WHEEL_TEST)
-	$(BIN)/python -m build --wheel --no-isolation
+	$(BIN)/python -m engram.nn._ahead $(GENERATED)
+	$(BIN)/python -m build --no-isolation; failed=$$?; rm -r $(GENERATED); exit $$failed
 	$(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/python -m pip install -qq -c constraints.txt "$$(ls dist/*.whl)[test]"
 	mkdir -p $(WHEEL_TEST)

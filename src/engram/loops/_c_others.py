@@ -1,6 +1,6 @@
 """Nodes that are no loop over single numbers, in C: products, reductions, per-row products, choices."""
 
-from engram.loops._c_views import ONE, View
+from engram.loops._c_views import ONE, Number, View
 from engram.loops._generate import Generator
 from engram.loops._graph import Node
 from engram.loops._trace import CannotCompile
@@ -43,24 +43,19 @@ def _product(g: Generator, item: Node) -> None:
         dense = g.in_scratch(value)
         copy(g, view, dense)
         view = dense
-    panels = g.pointer("panels", matrix, "REAL")
-    wide = f"rt->packed_width({g.size(columns).name})"
-    many = g.size(lead).name
+    panels = g.matrix(matrix)
+    wide, many = f"rt->packed_width({g.size(columns).name})", g.size(lead).name
     result = g.scratch(item.result, wide if lead == 1 else f"{many} * {wide}")
     first, second = view.pointer.format(i="0"), view.pointer.format(i="1")
     sizes = f"{g.size(depth).name}, {g.size(columns).name}"
     if lead == 1:
-        g.emit(
-            f"rt->multiply(m, {sizes}, {first}, ({second}) - ({first}), {panels}, {result.pointer.format(i='0')}, {wide}, 0);"
-        )
+        g.emit(f"times(c, {panels}, m, {sizes}, {first}, ({second}) - ({first}), {result.pointer.format(i='0')}, {wide});")
         strides = tuple(ONE for _ in item_shape(g, item))
     else:
         g.emit(
-            f"for (int64_t i = 0; i < m; i++) rt->multiply({many}, {sizes}, {view.pointer.format(i='i')}, "
-            f"{g.size(depth).name}, {panels}, {result.pointer.format(i='i')}, {wide}, 0);"
+            f"for (int64_t i = 0; i < m; i++) times(c, {panels}, {many}, {sizes}, {view.pointer.format(i='i')}, "
+            f"{g.size(depth).name}, {result.pointer.format(i='i')}, {wide});"
         )
-        from engram.loops._c_views import Number
-
         strides_list = [ONE]
         step = 1
         for size in reversed(shape[:-1]):

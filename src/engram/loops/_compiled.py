@@ -14,6 +14,7 @@ from engram.loops._build import library, reason
 from engram.loops._generate import Generator, Text
 from engram.loops._graph import Graph
 from engram.loops._layout import Arrays, Span
+from engram.loops._library_names import hash16
 from engram.loops._plan import Plan, Program
 from engram.loops._runtime import Runtime, functions
 from engram.loops._trace import CannotCompile
@@ -42,6 +43,7 @@ class Call(Structure):
         ("backwards", c_int),
         ("n", c_void_p),
         ("s", c_void_p),
+        ("strides", c_void_p),
         ("a", c_void_p),
     )
 
@@ -93,7 +95,7 @@ class Loop:
         call = Call(
             pointer(functions(self.real)),
             span.begin, span.end, span.alive[0], 1, MOST_ROWS, alive.data_ptr(), first.data_ptr(), len(span.alive),
-            span.reverse, span.backwards, addressof(self.sizes), self.numbers.data_ptr(), addressof(pointers),
+            span.reverse, span.backwards, addressof(self.sizes), self.numbers.data_ptr(), None, addressof(pointers),
         )  # fmt: skip
         small = self.work * (span.rows.stop - span.rows.start) < SMALL
         failed = getattr(code, self.name)(byref(call), c_int(1 if small else torch.get_num_threads()))
@@ -103,18 +105,44 @@ class Loop:
             raise MemoryError(f"{self.name}: out of memory for a batch of {span.alive[0]}")
 
 
+    def once(self, code: CDLL, given: dict[str, int], carried: list[Tensor], shared: dict[Any, Any], batch: int) -> None:
+        """One step, without a gradient: matrices are read as they lie, for packing them would cost as much."""
+        count = len(self.text.arrays)
+        pointers, strides = (c_void_p * max(1, count))(), (c_int64 * max(2, 2 * count))()
+        for k, (kind, what) in enumerate(self.text.arrays):
+            if kind == "rows":
+                pointers[k] = given.get(what)
+            elif kind == "carried":
+                pointers[k] = carried[what].data_ptr()
+            else:
+                tensor = shared[what]
+                if kind == "panels":
+                    strides[2 * k : 2 * k + 2] = tensor.stride()
+                elif not tensor.is_contiguous():
+                    shared[what] = tensor = tensor.contiguous()
+                pointers[k] = tensor.data_ptr()
+        alive = (c_int64 * 3)(batch, 0, batch)
+        call = Call(
+            pointer(functions(self.real)), 0, 1, batch, 1, MOST_ROWS, addressof(alive), addressof(alive) + 8, 1,
+            0, 0, addressof(self.sizes), self.numbers.data_ptr(), addressof(strides), addressof(pointers),
+        )  # fmt: skip
+        if getattr(code, self.name)(byref(call), c_int(1)):
+            raise MemoryError(f"{self.name}: out of memory for a batch of {batch}")
+
+
 class Loops:
     """Both programs of a plan in C, compiled at first use."""
 
     def __init__(self, name: str, plan: Plan, real: torch.dtype) -> None:
         self.fault, self.programs, self.source = "", {}, ""
-        self.name, self.real, self.code = f"{name}", real, None
+        self.name, self.real, self.code = name, real, None
         self.asked = False
         try:
             for which, program in (("forward", plan.forward), ("backward", plan.backward)):
                 if program is not None:
                     self.programs[id(program)] = Loop(which, program, plan.graph, real)
             self.source = HEADER + "\n".join(loop.text.source for loop in self.programs.values())
+            self.name = f"{name}_{hash16(self.source.encode())[:8]}"
         except CannotCompile as error:
             self.fault = str(error)
 
@@ -138,3 +166,10 @@ class Loops:
             shared[key] = loop.prepare(shared)
             carried[:] = [tensor.clone(memory_format=torch.contiguous_format) for tensor in carried]
         loop.run(self.code, shared[key], arrays, carried, span)
+
+    def once(
+        self, program: Program, given: dict[str, int], carried: list[Tensor], shared: dict[Any, Any], batch: int
+    ) -> None:
+        """One step of a program: :meth:`Loop.once`."""
+        assert self.code is not None
+        self.programs[id(program)].once(self.code, given, carried, shared, batch)

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from engram.loops._c_views import ONE, ZERO, Memory, Number, View
+from engram.loops._c_views import ONE, Memory, Number, View
 from engram.loops._graph import Graph, Node
 from engram.loops._plan import Program, Source
 from engram.loops._trace import CannotCompile
@@ -71,9 +71,11 @@ class Generator:
 
     # Names of what is given at run time.
 
+    def stride(self, value: int) -> Number:
+        """As :meth:`size`; 1 is named, so that loops over neighbours are seen to be that."""
+        return ONE if value == 1 else self.size(value)
+
     def size(self, value: int) -> Number:
-        if value in (0, 1):
-            return (ZERO, ONE)[value]
         self.sizes.append(value)
         return Number(f"c->n[{len(self.sizes) - 1}]", value)
 
@@ -86,6 +88,11 @@ class Generator:
         k = len(self.arrays) - 1
         self.setup.append(f"{type} *const a{k} = c->a[{k}];")
         return f"a{k}"
+
+    def matrix(self, value: int) -> int:
+        """The number of the pointer to a matrix, packed or as it lies."""
+        self.arrays.append(("panels", value))
+        return len(self.arrays) - 1
 
     def type_of(self, value: int) -> str:
         dtype = self.graph.values[value].dtype
@@ -104,7 +111,7 @@ class Generator:
         strides: list[Number] = []
         step = 1
         for size in reversed(shape):
-            strides.append(self.size(step))
+            strides.append(self.stride(step))
             step *= size
         return View(memory, shape, tuple(reversed(strides)))
 

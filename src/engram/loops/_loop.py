@@ -12,8 +12,8 @@ from torch import Tensor
 from torch._C._functorch import is_legacy_batchedtensor
 
 from engram.loops import _run
-from engram.loops._choice import needs_plain
-from engram.loops._compile import BY_KEY, Compiled, Variant, compiled_cell, tensors_of, with_tensors
+from engram.loops._choice import needs_plain, uses_c
+from engram.loops._compile import BY_KEY, FEW, Compiled, Variant, compiled_cell, tensors_of, with_tensors
 from engram.loops._layout import Arrays, Span
 from engram.loops._plain import scan
 from engram.loops._plan import Plan
@@ -82,7 +82,32 @@ def _call(
         return made[: int(whole) + len(parts(state))]
     if sizes is not None:
         check_sizes(sizes, len(input))
-    return _Loop.apply(found, sizes, reverse, whole, *tensors)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return _Loop.apply(found, sizes, reverse, whole, *tensors)
+    if sizes is None and len(input) == 1 and (once := _once(found, tensors)) is not None:
+        return once if whole else once[1:]
+    arrays, final = run_forward(_variant(found, tensors, sizes), tensors, sizes, reverse, False, whole)
+    return (arrays["output"], *final) if whole else tuple(final)
+
+
+def _once(found: Compiled, tensors: list[Tensor]) -> tuple[Tensor, ...] | None:
+    """A single step, by the shortest way to C: what a program does that makes text. None where C cannot."""
+    batch = tensors[0].shape[1]
+    if batch > FEW or not uses_c(tensors[0]):
+        return None
+    variant = found.variant(hoist=False, rebuild=True)
+    if variant.loops is None or not variant.loops.ready():
+        return None
+    plan = variant.plan
+    drives, start, weights = _divided(plan, tensors)
+    drives = [drive.contiguous() for drive in drives]
+    final = [field.clone(memory_format=torch.contiguous_format) for field in start]
+    shown = plan.graph.values[plan.outputs[0]]
+    output = torch.empty((1, batch, *shown.shape), dtype=shown.dtype)
+    given = {f"drive{k}": drive.data_ptr() for k, drive in enumerate(drives)}
+    given["output"] = output.data_ptr()
+    variant.loops.once(plan.forward, given, final, _run.weights_of(plan, weights, forward=True), batch)
+    return output, *final
 
 
 def plain(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, State]:
@@ -93,10 +118,21 @@ def plain(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse:
 
 def _tensors(found: Compiled, cell: Any, input: Tensor, state: State) -> list[Tensor]:
     """What the loop is given: drives, fields, weights."""
-    own = tensors_of(cell)
     drive = input if found.with_drive else cell.drive(input)
     drives = drive if isinstance(drive, tuple) else (drive,)
-    return [*drives, *parts(state), *(own[name] for name in found.names)]
+    return [*drives, *parts(state), *(_named(cell, name) for name in found.names)]
+
+
+def _named(cell: Any, name: str) -> Tensor:
+    """A tensor of a cell; the dots of its name lead through modules."""
+    *path, last = name.split(".")
+    for part in path:
+        cell = cell._modules[part]
+    for place in (cell._parameters, cell._buffers, cell.__dict__):
+        if (tensor := place.get(last)) is not None:
+            found: Tensor = tensor
+            return found
+    raise KeyError(name)
 
 
 def _in_form(tensors: list[Tensor], state: State) -> State:

@@ -76,6 +76,8 @@ class Plan:
     """dL/d of each field of the new state, as the backward loop is given it."""
     seen: dict[int, Source]
     """Where each row value that outgoing nodes and meets read lies."""
+    early: int = 0
+    """So many of ``before`` are for the forward pass."""
     hoist_again: bool = False
     """Whether the backward pass reads products of the drive."""
 
@@ -135,6 +137,7 @@ def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
         _plan_backward(plan, step, rows, second, found, rebuild)
     forward.reads = _reads(forward, found)
     forward.shared = _shared(graph, forward)
+    plan.early = len(before)
     plan.before = before + [node for node in plan.before if node not in before]
     return plan
 

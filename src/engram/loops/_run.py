@@ -15,11 +15,11 @@ from engram.loops._plan import Plan, Source
 CHUNK_BYTES = 4 * 2**20  # of what a chunk needs beside the sequence: enough rows for a product, few enough for the cache
 
 
-def weights_of(plan: Plan, weights: list[Tensor]) -> dict[Any, Any]:
-    """The shared values: weights, constants, and what is made of them before the loop."""
+def weights_of(plan: Plan, weights: list[Tensor], forward: bool = False) -> dict[Any, Any]:
+    """The shared values: weights, constants, and what is made of them before the loop (of the forward pass alone)."""
     found: dict[Any, Any] = dict(zip(plan.weights, weights, strict=True))
     found |= dict(plan.constants)
-    _torch.run_nodes(plan.graph, plan.before, found)
+    _torch.run_nodes(plan.graph, plan.before[: plan.early] if forward else plan.before, found)
     return found
 
 
@@ -37,7 +37,7 @@ def forward(
         drives: each ``(rows, *shape)``.
         start: the fields of the state, each ``(B, *shape)``.
     """
-    shared, rows = weights_of(plan, weights), span.first[-1]
+    shared, rows = weights_of(plan, weights, forward=True), span.first[-1]
     names = ({"output": plan.outputs[0]} if whole else {}) | (plan.kept if keep else {})
     tensors = {name: new_array(plan, value, rows, start[0]) for name, value in names.items()}
     changes = Changes(plan, tensors, rows) if keep else None

@@ -64,6 +64,9 @@ def run_nodes(graph: Graph, nodes: Iterable[Node], found: Environment) -> None:
     for node in nodes:
         if node.kind == "shared":
             function, args, kwargs = node.info
+            if function is aten.t.default or (function is aten.transpose.int and len(node.info[1]) == 3):
+                found[node.result] = found[args[0].number].mT  # nearly always this one
+                continue
             out = LAZY.get(function, function)(*fill_in(args, found.__getitem__), **fill_in(kwargs, found.__getitem__))
             found.update(zip(node.results, out if isinstance(out, (tuple, list)) else (out,), strict=True))
             continue

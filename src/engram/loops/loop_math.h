@@ -135,6 +135,7 @@ typedef struct {
   int reverse, backwards;
   const int64_t *n; /* sizes */
   const REAL *s;    /* numbers */
+  const int64_t *strides; /* NULL, or for each array two: matrices are then read as they lie, for few rows and steps */
   void *const *a;   /* arrays, starts, carried values, shared values, panels: in the order in which the loop names them */
 } loop_call;
 
@@ -142,6 +143,39 @@ INLINE int64_t rows_alive(const loop_call *c, int64_t t, int64_t first, int64_t 
   int64_t m = (t < 0 || t >= c->steps ? 0 : c->alive[t]) - first;
   return m < 0 ? 0 : m > rows ? rows : m;
 }
+/* out = rows . B for few rows, with B (depth x columns) as it lies in memory: to pack it would cost as much as this. */
+INLINE void multiply_few(int64_t m, int64_t depth, int64_t columns, const REAL *rows, int64_t stride, const REAL *b,
+                         int64_t row, int64_t column, REAL *out, int64_t out_stride) {
+  for (int64_t i = 0; i < m; i++, rows += stride, out += out_stride)
+    if (row == 1) /* columns lie in one piece each */
+      for (int64_t c = 0; c < columns; c++) {
+        const REAL *at = b + c * column;
+        vec sum = {0}, more = {0};
+        int64_t k = 0;
+        for (; k + 2 * VL <= depth; k += 2 * VL)
+          sum += load(rows + k) * load(at + k), more += load(rows + k + VL) * load(at + k + VL);
+        sum += more;
+        REAL total = 0;
+        for (int64_t l = 0; l < VL; l++) total += sum[l];
+        for (; k < depth; k++) total += rows[k] * at[k];
+        out[c] = total;
+      }
+    else {
+      for (int64_t c = 0; c < columns; c++) out[c] = 0;
+      for (int64_t k = 0; k < depth; k++)
+        for (int64_t c = 0; c < columns; c++) out[c] += rows[k] * b[k * row + c * column];
+    }
+}
+
+/* Rows times matrix number k. */
+INLINE void times(const loop_call *c, int k, int64_t m, int64_t depth, int64_t columns, const REAL *rows, int64_t stride,
+                  REAL *out, int64_t out_stride) {
+  if (c->strides)
+    multiply_few(m, depth, columns, rows, stride, c->a[k], c->strides[2 * k], c->strides[2 * k + 1], out, out_stride);
+  else
+    c->rt->multiply(m, depth, columns, rows, stride, c->a[k], out, out_stride, 0);
+}
+
 INLINE int64_t room(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* Cut the batch into even blocks, at least one for each thread. Rows never meet: how they are cut changes nothing. */

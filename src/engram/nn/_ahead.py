@@ -1,0 +1,54 @@
+"""The C of the loops of all layers, written to files: ``python -m engram.nn._ahead FOLDER``.
+
+Part of making a wheel (``make wheel``): the build hook compiles the files, so that a user without a compiler has them. A
+file serves a layer of any size; of options, it has those that most people use.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from engram import nn
+from engram.loops import ACTIVATIONS, compiled_cell
+from engram.nn._bare_cell import BareCell
+
+SIZES = (3, 5)
+"""Of the layers that are traced; no size is part of the text, but an axis of 1 is."""
+
+
+def layers() -> Iterator[nn.Recurrent]:
+    """One layer of each kind, and the RNN with each activation."""
+    for name in nn.__all__:
+        kind = getattr(nn, name)
+        if isinstance(kind, type) and issubclass(kind, nn.Recurrent) and kind is not nn.Recurrent:
+            yield kind(*SIZES)
+    for activation in ACTIVATIONS:
+        yield nn.RNN(*SIZES, activation=activation)
+
+
+def sources() -> dict[str, str]:
+    """The C files by name, without ``.c``."""
+    found = {}
+    for layer in layers():
+        for cell in layer.cells:
+            loop = compiled_cell(cell) if isinstance(cell, BareCell) else None
+            if loop is None or loop.lowered is None:
+                continue
+            for hoist in (True, False):
+                loops = loop.variant(hoist=hoist, rebuild=True).loops
+                if loops is not None and not loops.fault:
+                    found[loops.name] = loops.source
+    return found
+
+
+def write(folder: Path) -> None:
+    """Fill a folder with the files, and take out what else of the kind is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.c"):
+        old.unlink()
+    for name, text in sources().items():
+        (folder / f"{name}.c").write_text(text)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
