@@ -82,9 +82,18 @@ def pointwise(w: Lowering, call: Call) -> None:
 # The same numbers.
 
 
-@rule(aten.detach.default, aten.alias.default, aten.clone.default, aten.lift_fresh.default, aten.lift_fresh_copy.default)
+@rule(
+    aten.detach.default, aten.alias.default, aten.clone.default, aten.lift_fresh.default, aten.lift_fresh_copy.default
+)
 def same(w: Lowering, call: Call) -> None:
     w.known[call.results[0]] = w.known[call.args[0].number]
+
+
+@rule(aten._conj.default, aten._neg_view.default)
+def lazy(w: Lowering, call: Call) -> None:
+    """What torch puts off till the numbers are read is done at once."""
+    function = aten.conj_physical.default if call.function is aten._conj.default else aten.neg.default
+    w.known[call.results[0]] = w.op(function, Ref(w.known[call.args[0].number]))
 
 
 @rule(aten._to_copy.default)
@@ -133,7 +142,7 @@ def permute(w: Lowering, call: Call) -> None:
     elif rank > 1:
         a, b = (0, 1) if call.function is aten.t.default else (d % rank for d in call.args[1:])
         order[a], order[b] = order[b], order[a]
-    row_axes = [d if d <= place.axis and place.fold > 1 or d < place.axis else d - (place.fold == 1) for d in order]
+    row_axes = [d if (d <= place.axis and place.fold > 1) or d < place.axis else d - (place.fold == 1) for d in order]
     axes = tuple(a for a, d in zip(row_axes, order, strict=True) if place.fold > 1 or d != place.axis)
     w.known[n] = permuted(w, w.known[source], axes)
 

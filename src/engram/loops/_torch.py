@@ -9,14 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.loops._products import Multiplier
 from engram.loops._graph import Graph, Node, fill_in
 from engram.loops._layout import Arrays, Span
 from engram.loops._plan import Program
+from engram.loops._products import Multiplier
 
 aten = torch.ops.aten
 Environment = dict[int, Any]
-LAZY = {aten._conj.default: aten.conj_physical.default}  # our products read memory, where a lazy conjugate is not yet
+SAFE = {
+    aten._conj.default: aten.conj_physical.default,  # our products read memory, where a lazy conjugate is not yet
+    aten.view.default: aten.reshape.default,  # a weight may lie in memory in another way than when it was traced
+    aten._unsafe_view.default: aten.reshape.default,
+}
 
 
 def run_nodes(graph: Graph, nodes: Iterable[Node], found: Environment) -> None:
@@ -56,7 +60,7 @@ def _function(graph: Graph, node: Node, shared: Environment | None = None) -> Ca
     match node.kind:
         case "pointwise" | "rowwise":
             function, args, kwargs = node.info
-            function = LAZY.get(function, function)
+            function = SAFE.get(function, function)
             return _call(result, function, args, kwargs)
         case "shared":
             return _shared(node)
@@ -99,7 +103,7 @@ def _call(result: int, function: Any, args: Any, kwargs: Any) -> Callable[[Envir
 
 def _shared(node: Node) -> Callable[[Environment], None]:
     function, args, kwargs = node.info
-    function = LAZY.get(function, function)
+    function = SAFE.get(function, function)
 
     def call(found: Environment) -> None:
         out = function(*fill_in(args, found.__getitem__), **fill_in(kwargs, found.__getitem__))
