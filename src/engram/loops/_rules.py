@@ -26,8 +26,24 @@ def rule(*functions: Any) -> Callable[[Rule], Rule]:
     return register
 
 
+UNTAGGED = {
+    aten.leaky_relu_backward.default,
+    aten.elu_backward.default,
+    aten.hardtanh_backward.default,
+    aten.hardsigmoid_backward.default,
+    aten.hardswish_backward.default,
+    aten.mish_backward.default,
+    aten.softshrink_backward.default,
+    aten.hardshrink_backward.default,
+    aten.softplus_backward.default,
+    aten.hardswish.default,
+    aten.masked_fill.Tensor,
+}
+"""Pointwise operations to which torch gives no tag."""
+
+
 def is_pointwise(function: Any) -> bool:
-    return torch.Tag.pointwise in function.tags
+    return torch.Tag.pointwise in function.tags or function in UNTAGGED
 
 
 def shared(w: Lowering, call: Call) -> None:
@@ -487,6 +503,17 @@ def scatter_add(w: Lowering, call: Call) -> None:
     args = (w.known[base.number], w.known[index.number], w.known[source.number])
     shape, axis = w.value(base.number).shape, w.axis(base.number, axis)
     w.known[n] = w.graph.add("scatter_add", args, shape, w.dtype(n), axis, w.line)
+
+
+@rule(aten.scatter.src)
+def scatter(w: Lowering, call: Call) -> None:
+    """The gradient of a largest (smallest) number: one place per line of zeros, so that adding is setting."""
+    base, axis, index, _ = call.args
+    made = next((node for node in w.graph.nodes if w.known[base.number] in node.results), None)
+    zeros = made is not None and made.kind == "fill" and made.info == 0
+    if not zeros or w.shape(index.number)[axis % len(w.shape(index.number))] != 1:
+        raise w.error("scatter is known for one place in zeros; use torch.where")
+    scatter_add(w, call)
 
 
 @rule(aten.index.Tensor, aten.index_put.default)

@@ -115,7 +115,7 @@ class _Recorder(TorchDispatchMode):
             node = torch._C._current_autograd_node()
             return "" if node is None else self.lines.get(node._sequence_nr(), "")
         line = _line()
-        self.lines.setdefault(torch.autograd._get_sequence_nr() - 1, line)
+        self.lines.setdefault(torch._C._autograd._get_sequence_nr() - 1, line)
         return line
 
     def in_new_memory(self, func: Any, args: Any) -> Any:
