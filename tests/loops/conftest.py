@@ -1,14 +1,19 @@
-"""One additive problem, and what one kernel makes of it: outputs and gradients, by name."""
+"""One additive problem, and what one executor makes of it: outputs and gradients, by name."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from engram.loops import additive, status, use
+from engram.loops import status, use
+
+sys.path.insert(0, str(Path(__file__).parent))
+from recurrences import additive
 
 Problem = dict[str, Any]
 Outcome = dict[str, Tensor]
@@ -57,7 +62,7 @@ def _problem(
 
 def _outcome(
     problem: Problem,
-    kernel: str,
+    executor: str,
     *,
     graded: Sequence[str] = ("states", "final"),
     needs: Sequence[str] = LEAVES,
@@ -67,7 +72,7 @@ def _outcome(
     leaves = {name: given[name].detach().clone() for name in needs if given[name] is not None}
     given.update({name: leaf.requires_grad_() for name, leaf in leaves.items()})
     generator = torch.Generator().manual_seed(1)
-    with use(kernel):
+    with use(executor):
         outputs = dict(zip(("states", "final"), additive(**given), strict=True))
         loss = torch.zeros((), dtype=torch.float64)
         for name, output in outputs.items():  # a random weight for every entry of both, graded or not
@@ -149,14 +154,14 @@ def threads() -> Callable[[int], Any]:
 
 @pytest.fixture(scope="session")
 def compiled() -> str:
-    """The name of the compiled kernel, or a skip where there is no compiler: never a silent fallback."""
+    """The name of the compiled executor, or a skip where there is no compiler: never a silent fallback."""
     for dtype, words in status().items():
-        if dtype != "kernel" and not words.startswith("compiled"):
+        if dtype != "executor" and not words.startswith("compiled"):
             pytest.skip(f"{dtype}: {words}")
     return "compiled"
 
 
 @pytest.fixture(scope="session", params=["compiled", "torch"])
-def kernel(request: pytest.FixtureRequest) -> str:
-    """Each fast kernel."""
+def executor(request: pytest.FixtureRequest) -> str:
+    """Each fast executor."""
     return request.getfixturevalue("compiled") if request.param == "compiled" else request.param

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from recurrences import additive
 from torch import Tensor
 
-from engram.loops import additive, use
+from engram.loops import use
 
 WIDTH = 64  # whole vectors
 # Relative, in units of eps: a series of 7 or 13 terms and a division round at 1.9 eps at worst. In float64 the truth,

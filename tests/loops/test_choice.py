@@ -1,4 +1,4 @@
-"""Which kernel runs: asked for by a block, by the environment, or by what the machine can do."""
+"""Which executor runs: asked for by a block, by the environment, or by what the machine can do."""
 
 import os
 import subprocess
@@ -6,9 +6,12 @@ import sys
 
 import pytest
 import torch
+from recurrences import additive
 
 from engram.errors import OptionError
-from engram.loops import KERNELS, _choice, _eager, _loops, additive, chosen, status, use
+from engram.loops import EXECUTORS, _choice, _torch, chosen, compiled_cell, status, use
+from engram.loops._loop import executor_of
+from engram.nn import RNNCell
 
 
 def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -22,11 +25,11 @@ def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_use_is_undone_at_the_end(kernel: str) -> None:
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_use_is_undone_at_the_end(executor: str) -> None:
     before = chosen()
-    with use(kernel):
-        assert chosen() == kernel == status()["kernel"]
+    with use(executor):
+        assert chosen() == executor == status()["executor"]
     assert chosen() == before
 
 
@@ -37,32 +40,33 @@ def test_use_is_undone_by_an_exception() -> None:
     assert chosen() == before
 
 
-def test_unknown_kernel() -> None:
+def test_unknown_executor() -> None:
     before = chosen()
-    with pytest.raises(OptionError, match=r"unknown kernel 'compield': expected one of .* Did you mean 'compiled'\?"):
+    with pytest.raises(OptionError, match=r"unknown executor 'compield': expected one of .* Did you mean 'compiled'\?"):
         use("compield").__enter__()
     assert chosen() == before
 
 
-def test_eager_is_eager_and_reference_is_plain() -> None:
-    states = torch.empty(1)
-    with use("torch"):
-        assert _loops.loops(states) is _eager
-        assert not _choice.needs_reference(torch.ones(1))
+def test_torch_is_torch_and_plain_is_plain(compiled: str) -> None:
+    found, like = compiled_cell(RNNCell(2, 3)), torch.ones(1)
+    for name, right in (("torch", _torch.run), (compiled, found.loops), ("auto", found.loops)):
+        with use(name):
+            assert executor_of(found, like) is right
+            assert not _choice.needs_plain(like)
     with use("plain"):
-        assert _choice.needs_reference(torch.ones(1))
+        assert _choice.needs_plain(like)
 
 
-def test_reference_runs_torch_operations_only() -> None:
-    """Its graph is made of torch's own nodes; that of a fast kernel is one node."""
+def test_plain_runs_torch_operations_only() -> None:
+    """Its graph is made of torch's own nodes; that of a fast executor is one node."""
     weight = torch.eye(3, requires_grad=True)
     arguments = (torch.ones(2, 1, 3), torch.eye(3), None, weight, torch.zeros(1, 3))
     nodes = {}
-    for kernel in ("plain", "torch"):
-        with use(kernel):
-            nodes[kernel] = type(additive(*arguments)[0].grad_fn).__name__
+    for executor in ("plain", "torch"):
+        with use(executor):
+            nodes[executor] = type(additive(*arguments)[0].grad_fn).__name__
     assert nodes["plain"] == "StackBackward0"
-    assert "engram" in nodes["torch"]
+    assert nodes["torch"] == "_LoopBackward"
 
 
 def test_transforms_take_the_plain_loop() -> None:
@@ -79,14 +83,14 @@ def test_transforms_take_the_plain_loop() -> None:
 
 
 def test_environment_sets_the_default() -> None:
-    done = python("from engram.loops import chosen; print(chosen())", ENGRAM_KERNEL="torch")
-    assert (done.returncode, done.stdout) == (0, "eager\n"), done.stderr
+    done = python("from engram.loops import chosen; print(chosen())", ENGRAM_LOOP="torch")
+    assert (done.returncode, done.stdout) == (0, "torch\n"), done.stderr
 
 
-def test_unknown_kernel_in_the_environment() -> None:
-    done = python("import engram.loops", ENGRAM_KERNEL="eagr")
+def test_unknown_executor_in_the_environment() -> None:
+    done = python("import engram.loops", ENGRAM_LOOP="torhc")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "engram.errors.OptionError: unknown kernel (ENGRAM_KERNEL) 'eagr': "
-        "expected one of auto, compiled, eager, reference. Did you mean 'eager'?"
+        "engram.errors.OptionError: unknown executor (ENGRAM_LOOP) 'torhc': "
+        "expected one of auto, compiled, plain, torch. Did you mean 'torch'?"
     )

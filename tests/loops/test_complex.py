@@ -1,4 +1,4 @@
-"""Complex recurrences: the eager loop serves them, with the gradients of torch (which point along conj)."""
+"""Complex recurrences: the loop of torch operations serves them, with torch's gradients (which point along conj)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,10 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recurrences import additive
 from torch.utils.flop_counter import FlopCounterMode
 
 from engram.errors import DTypeError
-from engram.loops import _compiled, _eager, _loops, additive, use
+from engram.loops import _torch, compiled_cell, use
+from engram.loops._loop import executor_of
+from engram.nn import RNNCell
 
 HOLOMORPHIC = ["identity", "tanh", "sigmoid"]
 ALLOWED = [*HOLOMORPHIC, "modrelu"]
@@ -31,8 +34,8 @@ def test_equals_the_reference(
 ) -> None:
     """complex128: 1e-10, as for float64. A phase is steep near 0, and no |z| of this seed is below 1e-3."""
     case = problem(5, 3, 2, 6, activation=activation, reverse=reverse, packed=packed, bias=bias, dtype=torch.complex128)
-    for kernel in ("torch", "compiled", "auto"):
-        assert_same(outcome(case, kernel), outcome(case, "plain"), 1e-10)
+    for executor in ("torch", "compiled", "auto"):
+        assert_same(outcome(case, executor), outcome(case, "plain"), 1e-10)
 
 
 @settings(max_examples=100)
@@ -76,13 +79,13 @@ def test_inside_a_dispatch_mode(activation: str, problem: Callable[..., Any], ou
     assert all(counted[name].equal(right) for name, right in plain.items())
 
 
-def test_real_numbers_as_complex_ones(kernel: str, problem: Callable[..., Any], outcome: Callable[..., Any]) -> None:
+def test_real_numbers_as_complex_ones(executor: str, problem: Callable[..., Any], outcome: Callable[..., Any]) -> None:
     """With no imaginary part anywhere, the complex modReLU is the real one, gradients included."""
     case = problem(6, 3, 2, 9, activation="modrelu", mod_range=(-0.5, 0.0))
     as_complex = {
         k: v.to(torch.complex128) if isinstance(v, torch.Tensor) and k != "mod_bias" else v for k, v in case.items()
     }
-    real = outcome(case, kernel, graded=["states"])
+    real = outcome(case, executor, graded=["states"])
     turned = outcome(as_complex, "torch", graded=["states"])
     torch.testing.assert_close(turned["states"].real, real["states"], rtol=0, atol=1e-12)
     assert turned["states"].imag.abs().max() == 0
@@ -90,14 +93,20 @@ def test_real_numbers_as_complex_ones(kernel: str, problem: Callable[..., Any], 
 
 @pytest.mark.parametrize("z", [1e-20, 1e-300])
 def test_modrelu_beside_its_singularity(z: float) -> None:
-    """|z| is lost in |h| = |z| + b; along z the gradient is 1 all the same, and not NaN."""
+    """|z| is lost in |h| = |z| + b: to the bit what the plain loop gives, and along z it is 1, not NaN.
+
+    At 1e-300 a rounding of the phase, over |z|, is all that there is.
+    """
     input = torch.full((1, 1, 1), z, dtype=torch.complex128, requires_grad=True)
     bias = torch.tensor([0.5], dtype=torch.float64, requires_grad=True)
     one, zero = torch.ones(1, 1).to(input), torch.zeros(1, 1).to(input)
-    with use("torch"):
-        states, _ = additive(input, one, None, zero, zero, bias, None, "modrelu")
-        found = torch.autograd.grad(states, [input, bias], one[None])
-    assert [g.item() for g in found] == [1, 1]
+    found = []
+    for name in ("torch", "plain"):
+        with use(name):
+            states, _ = additive(input, one, None, zero, zero, bias, None, "modrelu")
+            found.append([g.item() for g in torch.autograd.grad(states, [input, bias], one[None])])
+    assert found[0] == found[1]
+    assert z < 1e-20 or found[0] == [1, 1]
 
 
 def test_relu_is_refused(problem: Callable[..., Any]) -> None:
@@ -108,6 +117,14 @@ def test_relu_is_refused(problem: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, torch.float16, torch.bfloat16], ids=str)
 def test_only_real_single_and_double_are_compiled(compiled: str, dtype: torch.dtype) -> None:
     with use(compiled):
-        assert _loops.loops(torch.empty(1, dtype=dtype)) is _eager
-        assert _loops.loops(torch.empty(1)) is _compiled
-        assert _loops.loops(torch.empty(1, device="meta")) is _eager
+        other, real = (compiled_cell(RNNCell(2, 3, dtype=kind)) for kind in (dtype, torch.float32))
+        assert other.plan is not None
+        assert executor_of(other, torch.empty(1, dtype=dtype)) is _torch.run
+        assert executor_of(real, torch.empty(1)) is real.loops
+        assert executor_of(real, torch.empty(1, device="meta")) is _torch.run
+
+
+@pytest.mark.parametrize("activation", ALLOWED)
+def test_complex_cells_are_traced(activation: str) -> None:
+    """Conjugates, and the masks in place of torch's own gradient of a phase, keep no cell in the plain loop."""
+    assert compiled_cell(RNNCell(2, 3, activation=activation, dtype=torch.complex128)).reason == ""

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engram.loops import ACTIVATIONS
-from engram.loops._chunks import CHUNK_BYTES
+from engram.loops._run import CHUNK_BYTES
 
 SIZES = {
     "steps": st.integers(1, 12),
@@ -31,7 +31,7 @@ CANCELLING |= {"reverse": True, "packed": False, "bias": True}
 @settings(max_examples=200)
 @given(sizes=st.fixed_dictionaries(SIZES), activation=st.sampled_from(ACTIVATIONS), count=st.sampled_from([1, 2, 3]))
 def test_float64(
-    kernel: str,
+    executor: str,
     problem: Callable[..., Any],
     outcome: Callable[..., Any],
     assert_same: Callable[..., None],
@@ -44,12 +44,12 @@ def test_float64(
     truth = outcome(case, "plain")
     with threads(count):
         # 1e-10 of the largest entry: sums of at most 12 * 30 * 70 products, each rounded at 1e-16
-        assert_same(outcome(case, kernel), truth, 1e-10)
+        assert_same(outcome(case, executor), truth, 1e-10)
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["dense", "packed"])
 def test_larger_than_the_caches(
-    kernel: str,
+    executor: str,
     packed: bool,
     problem: Callable[..., Any],
     outcome: Callable[..., Any],
@@ -60,14 +60,14 @@ def test_larger_than_the_caches(
     case = problem(60, 40, 3, 301, packed=packed)
     assert case["input"].shape[:-1].numel() * 301 * 8 > CHUNK_BYTES or packed
     with threads(2):
-        assert_same(outcome(case, kernel), outcome(case, "plain"), 1e-10)  # as above
+        assert_same(outcome(case, executor), outcome(case, "plain"), 1e-10)  # as above
 
 
 @settings(max_examples=100)
 @given(sizes=st.fixed_dictionaries(SIZES), activation=st.sampled_from(SMOOTH), count=st.sampled_from([1, 2, 3]))
 @example(sizes=CANCELLING, activation="identity", count=1)
 def test_float32(
-    kernel: str,
+    executor: str,
     problem: Callable[..., Any],
     outcome: Callable[..., Any],
     assert_same: Callable[..., None],
@@ -86,13 +86,13 @@ def test_float32(
     exact = {k: v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in case.items()}
     with threads(count):
         truth = outcome(exact, "plain")
-        assert_same(outcome(case, kernel), truth, 2e-5, nudged(exact, truth, 170 * EPS))
+        assert_same(outcome(case, executor), truth, 2e-5, nudged(exact, truth, 170 * EPS))
 
 
 @pytest.mark.parametrize("activation", ["relu", "modrelu"])
 @pytest.mark.parametrize("hidden", [1, 8, 35])
 def test_float32_beside_the_kink(
-    kernel: str,
+    executor: str,
     activation: str,
     hidden: int,
     problem: Callable[..., Any],
@@ -105,4 +105,4 @@ def test_float32_beside_the_kink(
     z = exact["input"] @ exact["weight_ih"].T + exact["bias"] + exact["start"] @ exact["weight_hh"].T
     edge = z.abs() + (exact["mod_bias"] if activation == "modrelu" else 0)
     assert edge.abs().min() > 1e-5, "take another seed"
-    assert_same(outcome(case, kernel), outcome(exact, "plain"), 2e-5)  # as above
+    assert_same(outcome(case, executor), outcome(exact, "plain"), 2e-5)  # as above

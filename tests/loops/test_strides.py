@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 import torch
+from recurrences import additive
 from torch import Tensor
 
-from engram.loops import additive, use
+from engram.loops import use
 from engram.loops._products import Multiplier, matmul
 
 LEAVES = ("input", "weight_ih", "bias", "weight_hh", "start", "mod_bias")
@@ -26,7 +27,7 @@ def gapped(tensor: Tensor) -> Tensor:
 @pytest.mark.parametrize("packed", [False, True], ids=["dense", "packed"])
 @pytest.mark.parametrize("layout", [transposed, gapped])
 def test_strided_inputs(
-    kernel: str, layout: Callable[[Tensor], Tensor], packed: bool, problem: Callable[..., Any]
+    executor: str, layout: Callable[[Tensor], Tensor], packed: bool, problem: Callable[..., Any]
 ) -> None:
     """Inputs and incoming gradients in any layout: the same numbers as contiguous ones."""
     case = problem(6, 3, 2, 19, packed=packed, activation="modrelu")
@@ -35,7 +36,7 @@ def test_strided_inputs(
     results = []
     for given, change in ((case, torch.clone), (strided, layout)):
         leaves = {name: given[name].detach().requires_grad_() for name in LEAVES}
-        with use(kernel):
+        with use(executor):
             outputs = additive(**{**given, **leaves})
             weights = [change(torch.linspace(-1, 1, out.numel()).double().view(out.shape)) for out in outputs]
             results.append((*outputs, *torch.autograd.grad(outputs, list(leaves.values()), weights)))
@@ -46,12 +47,12 @@ def test_strided_inputs(
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 @pytest.mark.parametrize("packed", [False, True], ids=["dense", "packed"])
-def test_expanded_gradient(kernel: str, packed: bool, reverse: bool, problem: Callable[..., Any]) -> None:
+def test_expanded_gradient(executor: str, packed: bool, reverse: bool, problem: Callable[..., Any]) -> None:
     """``output.sum().backward()`` sends one number expanded to all entries; ``mean(0)`` sends a row expanded."""
     case = problem(6, 3, 2, 19, packed=packed, reverse=reverse)
     for reduce in (torch.sum, lambda out: out.mean(0).square().sum()):
         found = []
-        for name in (kernel, "plain"):
+        for name in (executor, "plain"):
             weight = case["weight_hh"].detach().clone().requires_grad_()
             with use(name):
                 reduce(additive(**{**case, "weight_hh": weight})[0]).backward()
@@ -59,11 +60,11 @@ def test_expanded_gradient(kernel: str, packed: bool, reverse: bool, problem: Ca
         torch.testing.assert_close(*found, rtol=0, atol=1e-10)
 
 
-def test_backward_twice(kernel: str, problem: Callable[..., Any]) -> None:
+def test_backward_twice(executor: str, problem: Callable[..., Any]) -> None:
     """With retain_graph the second pass adds the same gradient to the bit; without, torch refuses as always."""
     case = problem(6, 3, 2, 19)
     weight = case["weight_hh"].requires_grad_()
-    with use(kernel):
+    with use(executor):
         loss = additive(**case)[0].square().sum()
         loss.backward(retain_graph=True)
         first = weight.grad.clone()
@@ -73,22 +74,22 @@ def test_backward_twice(kernel: str, problem: Callable[..., Any]) -> None:
             loss.backward()
 
 
-def test_changed_states_are_noticed(kernel: str, problem: Callable[..., Any]) -> None:
+def test_changed_states_are_noticed(executor: str, problem: Callable[..., Any]) -> None:
     """The backward pass reads the states: torch must know when they were overwritten."""
     case = problem()
     case["weight_hh"].requires_grad_()
-    with use(kernel):
+    with use(executor):
         states, _ = additive(**case)
         states.mul_(2)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             states.sum().backward()
 
 
-def test_outputs_and_inputs_share_no_memory(kernel: str, problem: Callable[..., Any]) -> None:
+def test_outputs_and_inputs_share_no_memory(executor: str, problem: Callable[..., Any]) -> None:
     """Writing to a result does not change an argument or the other result."""
     case = problem(1)
     kept = {name: value.clone() for name, value in case.items() if isinstance(value, Tensor)}
-    with use(kernel):
+    with use(executor):
         states, final = additive(**case)
         states.zero_()
         assert final.any()
@@ -98,8 +99,8 @@ def test_outputs_and_inputs_share_no_memory(kernel: str, problem: Callable[..., 
 
 
 @pytest.mark.parametrize("activation", ["tanh", "modrelu"])
-def test_tensors_whose_numbers_come_later(kernel: str, activation: str, problem: Callable[..., Any]) -> None:
-    """A negated view, and zeros that have no memory at all: the same with gradients and without."""
+def test_tensors_whose_numbers_come_later(executor: str, activation: str, problem: Callable[..., Any]) -> None:
+    """A negated view, and zeros that have no memory at all: of the input, the start, a weight and what comes back."""
     case = problem(6, 3, 2, 19, activation=activation)
     complex_input = torch.complex(torch.zeros_like(case["input"]), -case["input"])
     negated = complex_input.conj().imag
@@ -107,11 +108,32 @@ def test_tensors_whose_numbers_come_later(kernel: str, activation: str, problem:
     zero = torch._efficientzerotensor(case["input"].shape, dtype=torch.float64)
     assert zero._is_zerotensor()
     for given, plain in ((negated, case["input"]), (zero, torch.zeros_like(case["input"]))):
-        with use(kernel):
+        with use(executor):
             right = additive(**{**case, "input": plain})[0]
             assert additive(**{**case, "input": given})[0].equal(right)
             with torch.no_grad():
                 assert additive(**{**case, "input": given})[0].equal(right)
+
+
+def test_lazy_weights_starts_and_gradients(executor: str, problem: Callable[..., Any]) -> None:
+    case = problem(6, 3, 2, 19)
+
+    def lazy(tensor: Tensor) -> Tensor:
+        return torch.complex(torch.zeros_like(tensor), -tensor).conj().imag
+
+    def nothing(tensor: Tensor) -> Tensor:
+        return torch._efficientzerotensor(tensor.shape, dtype=tensor.dtype)
+
+    for change, same in ((lazy, torch.clone), (nothing, torch.zeros_like)):
+        results = []
+        for turn in (change, same):
+            given = {**case, **{name: turn(case[name]) for name in ("weight_hh", "weight_ih", "start")}}
+            leaf = case["bias"].clone().requires_grad_()
+            with use(executor):
+                states, final = additive(**{**given, "bias": leaf})
+                weights = [turn(torch.ones_like(states)), turn(torch.ones_like(final))]
+                results.append([states, final, *torch.autograd.grad([states, final], [leaf], weights)])
+        assert all(found.equal(right) for found, right in zip(*results, strict=True))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])

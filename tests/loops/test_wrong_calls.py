@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 import torch
+from recurrences import additive, additive_cell
 
 from engram.errors import DTypeError, EngramError, OptionError, ShapeError
-from engram.loops import additive, use
+from engram.loops import use
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -28,9 +29,9 @@ SIZES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("wrong", SIZES)
-def test_wrong_sizes(kernel: str, wrong: str, problem: Callable[..., Any]) -> None:
+def test_wrong_sizes(executor: str, wrong: str, problem: Callable[..., Any]) -> None:
     case = problem()
-    with use(kernel), pytest.raises(ShapeError, match=r"sizes must be int64.*10 rows.*got tensor"):
+    with use(executor), pytest.raises(ShapeError, match=r"sizes must be int64.*10 rows.*got tensor"):
         additive(**{**case, **SIZES[wrong](case)})
 
 
@@ -49,10 +50,10 @@ MISFITS: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("wrong", MISFITS)
-def test_misfits(kernel: str, wrong: str, problem: Callable[..., Any]) -> None:
+def test_misfits(executor: str, wrong: str, problem: Callable[..., Any]) -> None:
     """By engram's own check or by torch's: an error, not a number."""
     case = problem(activation="modrelu")
-    with use(kernel), pytest.raises((RuntimeError, EngramError)):
+    with use(executor), pytest.raises((RuntimeError, EngramError)):
         additive(**{**case, **MISFITS[wrong](case)})
 
 
@@ -62,11 +63,12 @@ def test_unknown_activation(problem: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["auto", "torch", "plain"])
-def test_mod_bias_is_for_modrelu_alone(name: str, problem: Callable[..., Any]) -> None:
-    with use(name), pytest.raises(OptionError, match=r"mod_bias is for activation 'modrelu'.*got None"):
-        additive(**{**problem(), "activation": "modrelu"})
-    with use(name), pytest.raises(OptionError, match=r"mod_bias is for activation 'modrelu'.*for 'tanh'"):
-        additive(**{**problem(), "mod_bias": torch.zeros(4).double()})
+def test_modrelu_without_its_bias(name: str, problem: Callable[..., Any]) -> None:
+    case = problem(activation="modrelu")
+    cell = additive_cell(*(case[name] for name in ("weight_ih", "bias", "weight_hh", "mod_bias", "activation")))
+    cell.mod_bias = None
+    with use(name), pytest.raises(OptionError, match=r"'modrelu' needs its bias.*got None"):
+        cell.run(case["input"], case["start"], None, False)
 
 
 def test_errors_are_torchs_own_kind_too() -> None:

@@ -56,7 +56,7 @@ BINARY = {
     aten.clamp_max: "least_{f}({0}, {1})",
     aten.atan2: "atan2_{f}({0}, {1})",
     aten.fmod: "fmod_{f}({0}, {1})",
-    aten.remainder: "({0} - floor_{f}({0} / {1}) * {1})",
+    aten.hypot: "hypot_{f}({0}, {1})",
     aten.eq: "{0} == {1}",
     aten.ne: "{0} != {1}",
     aten.lt: "{0} < {1}",
@@ -83,8 +83,11 @@ TERNARY = {
 SIMPLE = {**UNARY, **BINARY, **TERNARY}
 ONLY_REAL = {  # of integers C and torch would not agree
     *(f for f in UNARY if f not in (aten.neg, aten.logical_not, aten.bitwise_not)),
-    aten.div, aten.maximum, aten.minimum, aten.clamp_min, aten.clamp_max, aten.fmod, aten.atan2,
+    aten.div, aten.maximum, aten.minimum, aten.clamp_min, aten.clamp_max, aten.fmod, aten.atan2, aten.hypot,
 }  # fmt: skip
+
+
+ONLY_WHOLE = {aten.remainder}
 
 
 def expression(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, list[Any]] | None:
@@ -154,6 +157,11 @@ def _silu_backward(g: Any, x: Any) -> tuple[str, list[Any]]:
     return f"{{0}} * ({s} * ((REAL)1 + {{1}} * ((REAL)1 - {s})))", [g, x]
 
 
+def _remainder(a: Any, b: Any) -> tuple[str, list[Any]] | None:
+    """Of whole numbers, with the sign of the divisor; a slot of a ring buffer is counted so."""
+    return ("(({0} % {1}) + {1}) % {1}", [a, b]) if isinstance(b, int) and b > 0 else None
+
+
 SPECIAL: dict[Any, Special] = {
     aten.add: _add,
     aten.sub: _sub,
@@ -165,4 +173,5 @@ SPECIAL: dict[Any, Special] = {
     aten.softplus_backward: _softplus_backward,
     aten.leaky_relu_backward: _leaky_backward,
     aten.silu_backward: _silu_backward,
+    aten.remainder: _remainder,
 }

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from engram.loops._c_functions import ONLY_REAL, aten, expression
+from engram.loops._c_functions import ONLY_REAL, ONLY_WHOLE, aten, expression
 from engram.loops._c_others import others
 from engram.loops._c_views import ONE, ZERO, Memory, View
 from engram.loops._generate import Generator, Group
@@ -53,12 +53,11 @@ def _expression(g: Generator, item: Node) -> tuple[str, list[Any]] | None:
     if found is None:
         return None
     kind = function.overloadpacket
-    real = all(g.type_of(v) == "REAL" for v in (*item.args, item.result))
-    if kind in ONLY_REAL and not real:
+    counted = item.args if kind is not aten.div else ()  # a quotient is real also of whole numbers, which are cast
+    real = all(g.type_of(v) == "REAL" for v in (*counted, item.result))
+    if (kind in ONLY_REAL and not real) or (kind in ONLY_WHOLE and g.type_of(item.result) == "REAL"):
         return None
     template, operands = found
-    if kind is aten.remainder and not real:
-        template = "({1} ? ({0} % {1} + {1}) % {1} : 0)"
     if kind in (aten.logical_not, aten.bitwise_not):
         if g.type_of(item.args[0]) != "uint8_t":
             return None

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 from torch._C._functorch import is_legacy_batchedtensor
 
+from engram.errors import DTypeError, ShapeError
 from engram.loops import _run
 from engram.loops._choice import needs_plain, uses_c
 from engram.loops._compile import BY_KEY, FEW, Compiled, Variant, compiled_cell, tensors_of, with_tensors
 from engram.loops._layout import Arrays, Span
+from engram.loops._memory import seen_as
 from engram.loops._plain import scan
 from engram.loops._plan import Plan
 from engram.loops._steps import check_sizes, step_sizes
@@ -194,8 +196,37 @@ def _divided(plan: Plan, tensors: list[Tensor]) -> tuple[list[Tensor], list[Tens
     return tensors[:d], tensors[d : d + s], tensors[d + s :]
 
 
+def _check(plan: Plan, drives: list[Tensor], start: list[Tensor], weights: list[Tensor], sizes: Any) -> None:
+    """Refuse tensors of another shape or dtype than the loop was made for: C would read past their end."""
+    alive, lead = step_sizes(drives[0], sizes), drives[0].shape[: 1 if sizes is not None else 2]
+    given: list[tuple[str, tuple[int, ...], int, Tensor]]
+    given = [("what a step is given", tuple(lead), v, t) for v, t in zip(plan.drives, drives, strict=True)]
+    given += [("the state", (alive[0],), v, t) for v, t in zip(plan.states, start, strict=True)]
+    given += [("a weight", (), v, t) for v, t in zip(plan.weights, weights, strict=True)]
+    for what, before, value, tensor in given:
+        kind = plan.graph.values[value]
+        expected = (*before, *kind.shape)
+        if tensor.shape != expected:
+            raise ShapeError(f"{what} must have the shape {expected} here, got {tuple(tensor.shape)}")
+        if tensor.dtype != kind.dtype:
+            raise DTypeError(f"{what} must be of {kind.dtype} here, got {tensor.dtype}. Convert it: .to({kind.dtype})")
+
+
+def numbers_of(tensor: Tensor) -> Tensor:
+    """The same tensor in memory as it is: C would read past what torch negates, conjugates or zeroes only later."""
+    tensor = tensor.detach()
+    if tensor._is_zerotensor():
+        return tensor.clone()
+    return tensor.resolve_conj().resolve_neg()
+
+
 def _rows(drive: Tensor, sizes: Tensor | None) -> Tensor:
     return (drive if sizes is not None else drive.flatten(0, 1)).contiguous()
+
+
+def _own(field: Tensor, others: list[Tensor]) -> Tensor:
+    """A field in memory of its own: whoever changes it in place changes nothing else."""
+    return field.clone() if field._is_view() or any(field is other for other in others) else field
 
 
 def run_forward(
@@ -203,15 +234,17 @@ def run_forward(
 ) -> tuple[dict[str, Tensor], list[Tensor]]:
     """The arrays of a forward pass (``output`` in the form of the input), and the last state."""
     plan = variant.plan
-    drives, start, weights = _divided(plan, [tensor.detach() for tensor in tensors])
+    drives, start, weights = _divided(plan, [numbers_of(tensor) for tensor in tensors])
+    _check(plan, drives, start, weights, sizes)
     span = Span.whole(step_sizes(drives[0], sizes), reverse)
     rows, start = [_rows(drive, sizes) for drive in drives], [field.contiguous() for field in start]
     with torch.no_grad():
         arrays, final = _run.forward(plan, executor_of(variant, start[0]), rows, start, weights, span, keep, whole)
-    final = [field.clone() if any(field is s for s in start) else field for field in final]
+    final = [_own(field, [*start, *final[:k]]) for k, field in enumerate(final)]
     arrays |= {f"final{k}": final[k] for k in plan.forward.changes if keep}
     if whole and sizes is None:
-        arrays["output"] = arrays["output"].unflatten(0, (len(span.alive), span.alive[0]))
+        output = arrays["output"]
+        arrays["output"] = seen_as(output, (len(span.alive), span.alive[0], *output.shape[1:]), output.dtype)
     return arrays, final
 
 
@@ -227,13 +260,14 @@ def run_backward(
 ) -> list[Tensor | None]:
     """One gradient per tensor; None where none is needed."""
     plan = variant.plan
-    drives, start, weights = _divided(plan, [tensor.detach() for tensor in tensors])
+    drives, start, weights = _divided(plan, [numbers_of(tensor) for tensor in tensors])
     span = Span.whole(step_sizes(drives[0], sizes), reverse)
     rows, start = [_rows(drive, sizes) for drive in drives], [field.contiguous() for field in start]
     flat = {name: array.flatten(0, 1) if sizes is None and name == "output" else array for name, array in arrays.items()}
     flat |= {f"drive{k}": drive for k, drive in enumerate(rows)}
+    grad_final = [None if grad is None else numbers_of(grad) for grad in grad_final]
     if grad_output is not None:
-        grad_output = _rows(grad_output, sizes)
+        grad_output = _rows(numbers_of(grad_output), sizes)
     if plan.backward is None:
         return [None] * len(tensors)
     executor = executor_of(variant, start[0])

@@ -57,7 +57,15 @@ def empty(shape: Sequence[int], like: Tensor, dtype: torch.dtype | None = None) 
     loan = block[:size].view(_Loan)
     loan.block = block
     with torch.inference_mode(False):
-        return torch.from_numpy(loan).view(dtype).view(tuple(shape))
+        return seen_as(torch.from_numpy(loan), shape, dtype)
+
+
+def seen_as(tensor: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """The memory of a contiguous tensor under another shape, as a tensor that is no view to autograd.
+
+    What a loop returns may then be changed in place, as the result of any torch operation may.
+    """
+    return torch.empty(0, dtype=dtype, device=tensor.device).set_(tensor.untyped_storage(), 0, tuple(shape))
 
 
 def _lend(size: int) -> Any:

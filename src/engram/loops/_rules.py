@@ -26,8 +26,24 @@ def rule(*functions: Any) -> Callable[[Rule], Rule]:
     return register
 
 
+UNTAGGED = {
+    aten.leaky_relu_backward.default,
+    aten.elu_backward.default,
+    aten.hardtanh_backward.default,
+    aten.hardsigmoid_backward.default,
+    aten.hardswish_backward.default,
+    aten.mish_backward.default,
+    aten.softshrink_backward.default,
+    aten.hardshrink_backward.default,
+    aten.softplus_backward.default,
+    aten.hardswish.default,
+    aten.masked_fill.Tensor,
+}
+"""Pointwise operations to which torch gives no tag."""
+
+
 def is_pointwise(function: Any) -> bool:
-    return torch.Tag.pointwise in function.tags
+    return torch.Tag.pointwise in function.tags or function in UNTAGGED
 
 
 def shared(w: Lowering, call: Call) -> None:
@@ -86,9 +102,18 @@ for untagged in (aten._conj, aten.conj_physical, aten.resolve_conj, aten._neg_vi
 # The same numbers.
 
 
-@rule(aten.detach.default, aten.alias.default, aten.clone.default, aten.lift_fresh.default, aten.lift_fresh_copy.default)
+@rule(
+    aten.detach.default, aten.alias.default, aten.clone.default, aten.lift_fresh.default, aten.lift_fresh_copy.default
+)
 def same(w: Lowering, call: Call) -> None:
     w.known[call.results[0]] = w.known[call.args[0].number]
+
+
+@rule(aten._conj.default, aten._neg_view.default)
+def lazy(w: Lowering, call: Call) -> None:
+    """What torch puts off till the numbers are read is done at once."""
+    function = aten.conj_physical.default if call.function is aten._conj.default else aten.neg.default
+    w.known[call.results[0]] = w.op(function, Ref(w.known[call.args[0].number]))
 
 
 @rule(aten._to_copy.default)
@@ -137,7 +162,7 @@ def permute(w: Lowering, call: Call) -> None:
     elif rank > 1:
         a, b = (0, 1) if call.function is aten.t.default else (d % rank for d in call.args[1:])
         order[a], order[b] = order[b], order[a]
-    row_axes = [d if d <= place.axis and place.fold > 1 or d < place.axis else d - (place.fold == 1) for d in order]
+    row_axes = [d if (d <= place.axis and place.fold > 1) or d < place.axis else d - (place.fold == 1) for d in order]
     axes = tuple(a for a, d in zip(row_axes, order, strict=True) if place.fold > 1 or d != place.axis)
     w.known[n] = permuted(w, w.known[source], axes)
 
@@ -482,6 +507,17 @@ def scatter_add(w: Lowering, call: Call) -> None:
     args = (w.known[base.number], w.known[index.number], w.known[source.number])
     shape, axis = w.value(base.number).shape, w.axis(base.number, axis)
     w.known[n] = w.graph.add("scatter_add", args, shape, w.dtype(n), axis, w.line)
+
+
+@rule(aten.scatter.src)
+def scatter(w: Lowering, call: Call) -> None:
+    """The gradient of a largest (smallest) number: one place per line of zeros, so that adding is setting."""
+    base, axis, index, _ = call.args
+    made = next((node for node in w.graph.nodes if w.known[base.number] in node.results), None)
+    zeros = made is not None and made.kind == "fill" and made.info == 0
+    if not zeros or w.shape(index.number)[axis % len(w.shape(index.number))] != 1:
+        raise w.error("scatter is known for one place in zeros; use torch.where")
+    scatter_add(w, call)
 
 
 @rule(aten.index.Tensor, aten.index_put.default)

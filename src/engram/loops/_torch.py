@@ -18,7 +18,11 @@ from engram.loops._trace import Ref
 
 aten = torch.ops.aten
 Environment = dict[Any, Any]
-LAZY = {aten._conj.default: aten.conj_physical.default}  # our products read memory, where a lazy conjugate is not yet
+SAFE = {
+    aten._conj.default: aten.conj_physical.default,  # our products read memory, where a lazy conjugate is not yet
+    aten.view.default: aten.reshape.default,  # a weight may lie in memory in another way than when it was traced
+    aten._unsafe_view.default: aten.reshape.default,
+}
 SHORT = {  # the same operations by a shorter way
     aten.add.Tensor: torch.add, aten.sub.Tensor: torch.sub, aten.mul.Tensor: torch.mul, aten.div.Tensor: torch.div,
     aten.tanh.default: torch.tanh, aten.sigmoid.default: torch.sigmoid, aten.relu.default: torch.relu,
@@ -67,7 +71,7 @@ def run_nodes(graph: Graph, nodes: Iterable[Node], found: Environment) -> None:
             if function is aten.t.default or (function is aten.transpose.int and len(node.info[1]) == 3):
                 found[node.result] = found[args[0].number].mT  # nearly always this one
                 continue
-            out = LAZY.get(function, function)(*fill_in(args, found.__getitem__), **fill_in(kwargs, found.__getitem__))
+            out = SAFE.get(function, function)(*fill_in(args, found.__getitem__), **fill_in(kwargs, found.__getitem__))
             found.update(zip(node.results, out if isinstance(out, (tuple, list)) else (out,), strict=True))
             continue
         constants: list[Any] = []
@@ -147,7 +151,7 @@ def _line(graph: Graph, node: Node, constants: list[Any]) -> str:
     match node.kind:
         case "pointwise" | "rowwise":
             function, args, kwargs = info
-            function = LAZY.get(function, function)
+            function = SAFE.get(function, function)
             given = [*map(written, args), *(f"{key}={written(item)}" for key, item in kwargs.items())]
             return f"{constant(SHORT.get(function, function))}({', '.join(given)})"
         case "product":

@@ -76,6 +76,9 @@ class _Recorder(TorchDispatchMode):
         super().__init__()
         self.record = Record()
         self.numbers: dict[int, int] = {}
+        self.lines: dict[int, str] = {}
+        """Of the step, by the number that autograd gives to an operation: that of its gradient too."""
+        self.in_gradient = False
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -96,15 +99,35 @@ class _Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        inside = bool(self.record.forward)  # of the gradient, where torch calls, and changes what is its own in place
-        line = "" if inside else _line()
-        _refuse(func, line, inside)
+        line = self.line()
+        noted = self.in_new_memory(func, args) if self.in_gradient else None
+        _refuse(noted or func, line)
         noted_args, noted_kwargs = _replace(args, self.number), _replace(kwargs, self.number)
         out = func(*args, **kwargs)
         results = out if isinstance(out, (tuple, list)) else (out,)
         numbers = tuple(self.enter(result) if isinstance(result, Tensor) else -1 for result in results)
-        self.record.calls.append(Call(_functional(func), noted_args, noted_kwargs, numbers, line))
+        self.record.calls.append(Call(noted or func, noted_args, noted_kwargs, numbers, line))
         return out
+
+    def line(self) -> str:
+        """The line of an operation of the step; in the gradient, of the operation whose gradient it is."""
+        if self.in_gradient:
+            node = torch._C._current_autograd_node()
+            return "" if node is None else self.lines.get(node._sequence_nr(), "")
+        line = _line()
+        self.lines.setdefault(torch._C._autograd._get_sequence_nr() - 1, line)
+        return line
+
+    def in_new_memory(self, func: Any, args: Any) -> Any:
+        """An operation that does the same as one in place, which torch's own gradients use on tensors that nobody else
+        sees; None if somebody does."""
+        name = func._overloadname
+        packet = getattr(torch.ops.aten, func.overloadpacket.__name__.removesuffix("_"), None)
+        if not func._schema.is_mutable or not func.overloadpacket.__name__.endswith("_") or not hasattr(packet, name):
+            return None
+        memory = args[0].untyped_storage()._cdata
+        seen = [tensor for tensor in self.record.tensors if tensor.untyped_storage()._cdata == memory]
+        return getattr(packet, name) if len(seen) == 1 and seen[0] is args[0] else None
 
 
 def _replace(value: Any, number: Callable[[Tensor], int]) -> Any:
@@ -117,23 +140,14 @@ def _replace(value: Any, number: Callable[[Tensor], int]) -> Any:
     return value
 
 
-def _functional(func: Any) -> Any:
-    """The operation that returns what this one writes in place; the tensor is then known by a new number."""
-    if not func._schema.is_mutable:
-        return func
-    name, overload = func._schema.name.removeprefix("aten::").rstrip("_"), func._overloadname
-    return getattr(getattr(torch.ops.aten, name), overload)
-
-
-def _refuse(func: Any, line: str, inside: bool) -> None:
+def _refuse(func: Any, line: str) -> None:
     """Operations that no loop can take: they read a number out of a tensor, change one in place, or sample."""
     name = str(func).removeprefix("aten.")
     if name in ("_local_scalar_dense.default", "is_nonzero.default", "nonzero.default", "masked_select.default"):
         raise CannotCompile("the step depends on the values of a tensor (a branch, .item(), a mask as an index)", line)
     if torch.Tag.nondeterministic_seeded in func.tags:
         raise CannotCompile("the step samples random numbers; sample them in drive()", line)
-    own = inside and func._schema.name.endswith("_") and not func._schema.name.endswith("__")
-    if func._schema.is_mutable and not own:
+    if func._schema.is_mutable:
         raise CannotCompile(f"the step changes a tensor in place ({name})", line)
 
 
@@ -160,7 +174,7 @@ class _Given(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, grads: list[Tensor], *tensors: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, grads: list[Tensor], *tensors: Tensor) -> Tensor:
         ctx.grads = grads
         return torch.zeros(())
 
@@ -188,7 +202,7 @@ def record(step: Step, drives: list[Tensor], state: State, weights: list[Tensor]
         _check(new, state)
         outputs = [output, *parts(new)]
         found.outputs = [mode.number(tensor) for tensor in outputs]
-        found.forward = len(found.calls)
+        found.forward, mode.in_gradient = len(found.calls), True
         pairs = [(tensor, torch.ones_like(tensor)) for tensor in outputs if tensor.requires_grad]
         del found.calls[found.forward :]
         grads = iter([mode.enter(grad.detach()) for _, grad in pairs])
@@ -216,9 +230,7 @@ def _check(new: State, state: State) -> None:
     for k, (old, now) in enumerate(zip(given, back, strict=True)):
         if not isinstance(now, Tensor) or (old.shape, old.dtype) != (now.shape, now.dtype):
             got = f"{tuple(now.shape)} of {now.dtype}" if isinstance(now, Tensor) else type(now).__name__
-            raise CannotCompile(
-                f"the step returns field {k} as {got}; the state has {tuple(old.shape)} of {old.dtype}"
-            )
+            raise CannotCompile(f"the step returns field {k} as {got}; the state has {tuple(old.shape)} of {old.dtype}")
 
 
 def compare(first: Record, second: Record) -> None:
@@ -232,8 +244,8 @@ def compare(first: Record, second: Record) -> None:
     if not same or first.outputs != second.outputs or first.gradients != second.gradients:
         raise CannotCompile("the step does something else the second time, or for another batch size")
     for k in first.constants:
-        a, b = first.tensors[k], second.tensors[k]
-        if a.shape == b.shape and not torch.equal(a, b) and not bool(a.isnan().any()):
+        old, new = first.tensors[k], second.tensors[k]
+        if old.shape == new.shape and not torch.equal(old, new) and not bool(old.isnan().any()):
             raise CannotCompile("the step uses a tensor that changes from call to call")
 
 

@@ -91,7 +91,7 @@ LIFT(sinh) LIFT(cosh) LIFT(erf) LIFT(floor) LIFT(ceil) LIFT(trunc)
     return x;                                                                \
   }                                                                          \
   INLINE REAL name##_s(REAL x, REAL y) { return LIBM(name)(x, y); }
-LIFT2(pow) LIFT2(atan2) LIFT2(fmod)
+LIFT2(pow) LIFT2(atan2) LIFT2(fmod) LIFT2(hypot)
 
 #define ONE(name) INLINE REAL name##_s(REAL x) { return name##_v(all(x))[0]; }
 ONE(tanh) ONE(sigmoid) ONE(exp) ONE(sign) ONE(abs) ONE(relu)
