@@ -137,7 +137,9 @@ class WeightedAutomaton:
             raise ShapeError(f"embedding must be (symbols, {layer.input_size}), got {tuple(weights.shape)}")
         drive, n = cell.drive(weights.double()), layer.hidden_size
         rows = F.pad(torch.eye(n, dtype=torch.float64), (0, 0, 0, 1))  # the states of a basis, and zero
-        steps = torch.stack([cell.step(row.expand(n + 1, -1), rows) for row in drive])
+        steps = torch.stack(
+            [cell.step(tuple(r.expand(n + 1, -1) for r in row), rows) for row in zip(*drive, strict=True)]
+        )
         moves, added = steps[:, :n] - steps[:, n:], steps[:, n]
         bias = torch.zeros(readout.out_features) if readout.bias is None else readout.bias
         final = readout.weight.double().mT

@@ -92,7 +92,9 @@ def _view(g: Generator, item: Node) -> None:
             found = View(view.memory, shape, tuple(view.strides[a] for a in item.info), view.offset)
         case "expand":
             strides = zip(view.strides, view.shape, shape, strict=True)
-            found = View(view.memory, shape, tuple(ZERO if a == 1 and b != 1 else s for s, a, b in strides), view.offset)
+            found = View(
+                view.memory, shape, tuple(ZERO if a == 1 and b != 1 else s for s, a, b in strides), view.offset
+            )
         case _:
             found = part(g, view, *item.info)
     g.views[item.result] = found
@@ -115,7 +117,8 @@ def _join(g: Generator, item: Node) -> None:
     g.views[item.result] = whole
     if item.kind == "pad":
         count = g.size(g.graph.values[item.result].size).name
-        g.emit(f"for (int64_t i = 0; i < m; i++) memset({whole.pointer.format(i='i')}, 0, {count} * sizeof(*({whole.memory.pointer.format(i='0')})));")
+        size = f"{count} * sizeof({whole.memory.type})"
+        g.emit(f"for (int64_t i = 0; i < m; i++) memset({whole.row()}, 0, {size});")
         places = [part(g, whole, *item.info)]
     else:
         places, at = [], 0
@@ -179,9 +182,7 @@ def _render(g: Generator, item: Node, names: dict[int, str]) -> Any:
     """The expression of a node, as a function of whether it is on vectors."""
     if item.kind == "fill":
         return lambda vectors: ("all({})" if vectors else "{}").format(_constant(g, item.info, g.type_of(item.result)))
-    found = _expression(g, item)
-    assert found is not None
-    template, operands = found
+    template, operands = _expression(g, item) or ("", [])
     chooses = item.info[0].overloadpacket in CHOOSES
     types = [g.type_of(o.number) if isinstance(o, Ref) else None for o in operands]
     results = [t for k, t in enumerate(types) if t is not None and not (chooses and k == 0)]
@@ -232,7 +233,9 @@ def _loops(
         for size in shape:
             count *= size
         shape = (count,)
-        flat = {id(v): View(v.memory, (count,), (ZERO if v.is_single() and count != 1 else ONE,), v.offset) for v in views}
+        flat = {
+            id(v): View(v.memory, (count,), (ZERO if v.is_single() and count != 1 else ONE,), v.offset) for v in views
+        }
         reads = [(a, name, flat[id(v)]) for a, name, v in reads]
         stores = [(name, flat[id(v)]) for name, v in stores]
         views = list(flat.values())
@@ -246,7 +249,7 @@ def _loops(
     g.indent += 1
     pointers: dict[str, str] = {}
     for k, view in enumerate(views):
-        where = view.pointer.format(i="i")
+        where = view.row()
         if where not in pointers:
             pointers[where] = f"q{k}"
             constant = "" if k >= len(reads) else "const "
@@ -258,7 +261,7 @@ def _loops(
     end = g.size(shape[-1]).name
 
     def at(view: View) -> str:
-        return f"{pointers[view.pointer.format(i='i')]} + {view.index(counters)}"
+        return f"{pointers[view.row()]} + {view.index(counters)}"
 
     def write(mode: str) -> None:
         single = mode == "one"
@@ -269,9 +272,13 @@ def _loops(
             elif repeated:
                 g.emit(f"const vec {name} = all(*({place}));")
             else:
-                g.emit(f"const vec {name} = load({place});" if mode == "all" else f"const vec {name} = load_part({place}, left);")
+                g.emit(
+                    f"const vec {name} = load({place});"
+                    if mode == "all"
+                    else f"const vec {name} = load_part({place}, left);"
+                )
         for name, type, render in body:
-            kind = (type if single else "vec" if type == "REAL" else "mask")
+            kind = type if single else "vec" if type == "REAL" else "mask"
             g.emit(f"const {kind} {name} = {render(not single)};")
         for name, view in stores:
             if single:

@@ -5,7 +5,14 @@ from engram.loops._generate import Generator
 from engram.loops._graph import Node
 from engram.loops._trace import CannotCompile
 
-FIRST = {"sum": "0", "prod": "1", "amax": "-(REAL)__builtin_inf()", "amin": "(REAL)__builtin_inf()", "any": "0", "all": "1"}
+FIRST = {
+    "sum": "0",
+    "prod": "1",
+    "amax": "-(REAL)__builtin_inf()",
+    "amin": "(REAL)__builtin_inf()",
+    "any": "0",
+    "all": "1",
+}
 NEXT = {
     "sum": "found += x",
     "prod": "found *= x",
@@ -46,15 +53,15 @@ def _product(g: Generator, item: Node) -> None:
     panels = g.matrix(matrix)
     wide, many = f"rt->packed_width({g.size(columns).name})", g.size(lead).name
     result = g.scratch(item.result, wide if lead == 1 else f"{many} * {wide}")
-    first, second = view.pointer.format(i="0"), view.pointer.format(i="1")
+    first, second = view.row("0"), view.row("1")
     sizes = f"{g.size(depth).name}, {g.size(columns).name}"
     if lead == 1:
-        g.emit(f"times(c, {panels}, m, {sizes}, {first}, ({second}) - ({first}), {result.pointer.format(i='0')}, {wide});")
+        g.emit(f"times(c, {panels}, m, {sizes}, {first}, ({second}) - ({first}), {result.row('0')}, {wide});")
         strides = tuple(ONE for _ in item_shape(g, item))
     else:
         g.emit(
-            f"for (int64_t i = 0; i < m; i++) times(c, {panels}, {many}, {sizes}, {view.pointer.format(i='i')}, "
-            f"{g.size(depth).name}, {result.pointer.format(i='i')}, {wide});"
+            f"for (int64_t i = 0; i < m; i++) times(c, {panels}, {many}, {sizes}, {view.row()}, "
+            f"{g.size(depth).name}, {result.row()}, {wide});"
         )
         strides_list = [ONE]
         step = 1
@@ -96,8 +103,8 @@ def _reduce(g: Generator, item: Node) -> None:
     outer = [d for d in range(rank) if d not in axes]
     to = [counters[d] if d in outer else "0" for d in range(rank) if keep or d in outer]
     _rows(g)
-    g.emit(f"const {type} *const x0 = {view.pointer.format(i='i')};")
-    g.emit(f"{out.memory.type} *const y0 = {out.pointer.format(i='i')};")
+    g.emit(f"const {type} *const x0 = {view.row()};")
+    g.emit(f"{out.memory.type} *const y0 = {out.row()};")
     _open(g, [counters[d] for d in outer], tuple(view.shape[d] for d in outer))
     target = f"y0[{out.index(to)}]"
     fixed = [counters[d] if d in outer else "0" for d in range(rank)]
@@ -145,12 +152,12 @@ def _inner(g: Generator, item: Node) -> None:
     (n, depth), many = a.shape[-2:], out.shape[-1]
     _rows(g)
     for name, view in (("x0", a), ("z0", b)):
-        g.emit(f"const REAL *const {name} = {view.pointer.format(i='i')};")
-    g.emit(f"REAL *const y0 = {out.pointer.format(i='i')};")
+        g.emit(f"const REAL *const {name} = {view.row()};")
+    g.emit(f"REAL *const y0 = {out.row()};")
     _open(g, [*outer, "r"], (*out.shape[:-2], n))
     if many == 1 and (a.strides[-1] is ONE or depth == 1) and (b.strides[-2] is ONE or depth == 1):
-        place = f"y0[{out.index([*outer, 'r', '0'])}]"
-        g.emit(f"{place} = dot(x0 + {a.index([*outer, 'r', '0'])}, z0 + {b.index([*outer, '0', '0'])}, {g.size(depth).name});")
+        place, x, z = out.index([*outer, "r", "0"]), a.index([*outer, "r", "0"]), b.index([*outer, "0", "0"])
+        g.emit(f"y0[{place}] = dot(x0 + {x}, z0 + {z}, {g.size(depth).name});")
         _close(g, lead + 2)
         return
     width = g.size(many).name
@@ -177,9 +184,9 @@ def _choose(g: Generator, item: Node) -> None:
     chosen = ["at" if d == axis else counter for d, counter in enumerate(counters)]
     kind = g.type_of(item.args[2] if scatter else item.args[0])
     _rows(g)
-    g.emit(f"const {kind} *const x0 = {source.pointer.format(i='i')};")
-    g.emit(f"const int64_t *const n0 = {index.pointer.format(i='i')};")
-    g.emit(f"{out.memory.type} *const y0 = {out.pointer.format(i='i')};")
+    g.emit(f"const {kind} *const x0 = {source.row()};")
+    g.emit(f"const int64_t *const n0 = {index.row()};")
+    g.emit(f"{out.memory.type} *const y0 = {out.row()};")
     _open(g, counters, index.shape)
     g.emit(f"const int64_t at = n0[{index.index(counters)}];")
     size = g.size((out if scatter else source).shape[axis]).name

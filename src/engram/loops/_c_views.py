@@ -25,6 +25,10 @@ class Memory:
     type: str
     """``REAL``, ``int64_t`` or ``uint8_t`` (truth values)."""
 
+    def row(self, i: str = "i") -> str:
+        """The pointer to a row, by what C calls its number."""
+        return self.pointer.format(i=i)
+
 
 @dataclass(frozen=True)
 class View:
@@ -38,6 +42,10 @@ class View:
     @property
     def pointer(self) -> str:
         return self.memory.pointer + "".join(f" + {n.name}" for n in self.offset)
+
+    def row(self, i: str = "i") -> str:
+        """The pointer to its first number in a row."""
+        return self.pointer.format(i=i)
 
     def is_dense(self) -> bool:
         """Whether its numbers lie one after the other."""

@@ -47,4 +47,6 @@ def needs_plain(start: Tensor) -> bool:
 
 def uses_c(like: Tensor) -> bool:
     """Whether C may be asked for a tensor like this."""
-    return _chosen in ("auto", "compiled") and like.device.type == "cpu" and like.dtype in (torch.float32, torch.float64)
+    return (
+        _chosen in ("auto", "compiled") and like.device.type == "cpu" and like.dtype in (torch.float32, torch.float64)
+    )

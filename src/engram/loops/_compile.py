@@ -20,7 +20,6 @@ from engram.loops._plan import Plan, make_plan
 from engram.loops._trace import BATCHES, CannotCompile, compare, fresh, record
 from engram.state import each, parts
 
-
 REALS = (torch.float32, torch.float64)
 FEW = 6
 """Rows of a tile of the product in C: with fewer, one product over all steps is faster than one at each step."""
@@ -71,7 +70,8 @@ class Compiled:
 
         Buffers are kept whole where the size of what is kept must be known beforehand (torch.compile).
         """
-        assert self.lowered is not None
+        if self.lowered is None:
+            raise CannotCompile(self.reason, self.line)
         found = self._variants.get((hoist, rebuild))
         if found is None:
             plan = make_plan(self.lowered, hoist, rebuild)
@@ -149,7 +149,11 @@ def _fingerprint(cell: Any) -> Any:
         return None
     skipped = {"_parameters", "_buffers", "_modules", "_built_from", "laws", "declared", "_non_persistent_buffers_set"}
     try:
-        own = {k: v for k, v in vars(cell).items() if k not in skipped and "hook" not in k and k != "_is_full_backward_hook"}
+        own = {
+            k: v
+            for k, v in vars(cell).items()
+            if k not in skipped and "hook" not in k and k != "_is_full_backward_hook"
+        }
         own |= cell._parameters | cell._buffers
         kind = type(cell)
         return (kind, *((name, plain(value)) for name, value in sorted(own.items())))

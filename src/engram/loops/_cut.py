@@ -51,7 +51,9 @@ def smallest_cut(
     return {v for v in inside if (v, "out") in reaching and (v, "in") not in reaching and limit(v) > 0}
 
 
-def _saturate(capacity: dict[tuple[object, object], int], source: object, sink: object) -> dict[object, dict[object, int]]:
+def _saturate(
+    capacity: dict[tuple[object, object], int], source: object, sink: object
+) -> dict[object, dict[object, int]]:
     """What is left of the capacities when as much as possible flows from source to sink."""
     residual: dict[object, dict[object, int]] = defaultdict(lambda: defaultdict(int))
     for (a, b), c in capacity.items():

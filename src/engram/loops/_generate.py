@@ -133,7 +133,10 @@ class Generator:
         for array, written in self.program.writes.items():
             if written == value and array not in self.filled:
                 self.filled.add(array)
-                pointer, width = self.pointer("rows", array, view.memory.type), self.size(self.graph.values[value].size).name
+                pointer, width = (
+                    self.pointer("rows", array, view.memory.type),
+                    self.size(self.graph.values[value].size).name,
+                )
                 place = f"({pointer} ? {pointer} + (row + {{i}}) * {width} : {view.pointer})"
                 return View(Memory(place, view.memory.type), view.shape, view.strides)
         return view
@@ -179,21 +182,21 @@ class Generator:
             place = f"({pointer} ? {pointer} + (row + {{i}}) * {self.size(width).name} : {self.unwanted(value)})"
             self.copy_to(value, self.dense(Memory(place, self.type_of(value)), self.graph.values[value].shape))
             self.uses[value] -= 1
-        results = [(self.in_memory(after), view) for (_, after), (_, _, view) in zip(program.carried, carried, strict=False)]
+        results = [
+            (self.in_memory(after), view) for (_, after), (_, _, view) in zip(program.carried, carried, strict=False)
+        ]
         close(self)
         for k, (before, after) in program.changes.items():
             self.note(k, before, after)
         for made, view in results:
             if made != view:
-                self.emit(
-                    f"for (int64_t i = 0; i < m; i++) memcpy({view.pointer.format(i='i')}, {made.pointer.format(i='i')}, "
-                    f"{self.size(torch.Size(view.shape).numel()).name} * sizeof({view.memory.type}));"
-                )
+                size = f"{self.size(torch.Size(view.shape).numel()).name} * sizeof({view.memory.type})"
+                self.emit(f"for (int64_t i = 0; i < m; i++) memcpy({view.row()}, {made.row()}, {size});")
         return Text(self.text(name, carried), self.sizes, self.numbers, self.arrays)
 
     def note(self, k: int, before: int, after: int) -> None:
         """Which slots of a buffer this step changes, and what was in them."""
-        self.over_slots(k, before, f"memcmp(x, {{new}}, size) != 0", after)
+        self.over_slots(k, before, "memcmp(x, {new}, size) != 0", after)
 
     def take_back(self, k: int, value: int) -> None:
         """Put back what was in the slots of a buffer before this step."""
@@ -205,13 +208,13 @@ class Generator:
         many, whole = self.size(kind.shape[0]).name, self.size(kind.size).name
         slot = self.size(kind.size // max(1, kind.shape[0])).name
         slots, old = self.pointer("rows", f"slots{k}", "uint8_t"), self.pointer("rows", f"old{k}", type)
-        here = self.views[value].pointer.format(i="i")
+        here = self.views[value].row()
         if after is not None:
             self.emit(f"if ({slots})")
             view = self.in_memory(after)
             if not view.is_dense():
                 raise CannotCompile("a buffer is seen in another order than it lies")
-            there = f"{view.pointer.format(i='i')} + k * {slot}"
+            there = f"{view.row()} + k * {slot}"
         self.emit("for (int64_t i = 0; i < m; i++)")
         self.emit(f"  for (int64_t k = 0; k < {many}; k++) {{")
         self.emit(f"    const size_t size = {slot} * sizeof({type});")
@@ -225,12 +228,12 @@ class Generator:
 
     def text(self, name: str, carried: list[tuple[str, str, View]]) -> str:
         into = [
-            f"for (int64_t i = 0; i < rows; i++) memcpy({view.pointer.format(i='i')}, {given} + (first + i) * {width}, "
+            f"for (int64_t i = 0; i < rows; i++) memcpy({view.row()}, {given} + (first + i) * {width}, "
             f"{width} * sizeof({view.memory.type}));"
             for given, width, view in carried
         ]
         out = [
-            f"for (int64_t i = 0; i < rows; i++) memcpy({given} + (first + i) * {width}, {view.pointer.format(i='i')}, "
+            f"for (int64_t i = 0; i < rows; i++) memcpy({given} + (first + i) * {width}, {view.row()}, "
             f"{width} * sizeof({view.memory.type}));"
             for given, width, view in carried
         ]
@@ -243,7 +246,7 @@ class Generator:
     def unwanted(self, value: int) -> str:
         """Where an array that nobody wants goes: a row that is written again and again."""
         memory = self.scratch(value)
-        return memory.pointer.format(i="0")
+        return memory.row("0")
 
     def shared(self, value: int) -> None:
         kind = self.graph.values[value]
@@ -257,11 +260,15 @@ class Generator:
     def in_memory(self, value: int) -> View:
         """Where a value lies; one that is only in a register of the open group is stored now."""
         if value not in self.views:
-            assert self.group is not None and value in self.group.made, value
-            view = self.home(value)
-            self.group.stores.append((value, view))
+            view, group = self.home(value), self.open_group()
+            group.stores.append((value, view))
             self.views[value] = view
         return self.views[value]
+
+    def open_group(self) -> Group:
+        if self.group is None:
+            raise CannotCompile("a value is read before it is made")
+        return self.group
 
     def settled(self, value: int) -> View:
         """:meth:`in_memory`, and the numbers are there."""

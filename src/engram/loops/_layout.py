@@ -1,7 +1,7 @@
 """Where rows lie: the steps of a span, and arrays with a row for each row and step.
 
-A dense batch has ``alive[t] = B`` at every step; of packed sequences fewer are alive at later steps, and row i of step t
-is row ``first[t] + i`` of every array.
+A dense batch has ``alive[t] = B`` at every step; of packed sequences fewer are alive at later steps. Row i of step t is
+row ``first[t] + i`` of every array.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,8 @@ class Span:
         every = max(1, rows // max(1, self.alive[0]))
         cuts = range(self.begin, self.end, every)
         spans = [
-            Span(self.alive, self.first, self.reverse, a, min(a + every, self.end), self.in_memory, backwards) for a in cuts
+            Span(self.alive, self.first, self.reverse, a, min(a + every, self.end), self.in_memory, backwards)
+            for a in cuts
         ]
         return spans[::-1] if self.reverse is not backwards else spans
 
@@ -85,8 +86,7 @@ class Arrays:
 
     def before(self, source: Source, t: int, span: Span) -> Tensor:
         """The rows of step t as they were at the step before; rows that begin here come from the start."""
-        assert source.before is not None
-        m, start, came = span.alive[t], self.start[source.before], span.step_before(t)
+        m, start, came = span.alive[t], self.start[source.before or 0], span.step_before(t)
         if came is None:
             return start[:m]
         n = min(m, span.alive[came])

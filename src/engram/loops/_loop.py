@@ -65,7 +65,7 @@ def _found(cell: Any, input: Tensor, state: State) -> Compiled | None:
     return found if found.lowered is not None else None
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def name_of(cell: Any, width: int) -> str:
     """The name of a cell's loop, made now if there is none; empty if it cannot be compiled."""
     found = compiled_cell(cell, width=width)
@@ -145,7 +145,7 @@ def _in_form(tensors: list[Tensor], state: State) -> State:
 
 class _Loop(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, found: Compiled, sizes: Tensor | None, reverse: bool, whole: bool, *tensors: Tensor) -> Any:  # type: ignore[override]
+    def forward(ctx: Any, found: Compiled, sizes: Tensor | None, reverse: bool, whole: bool, *tensors: Tensor) -> Any:
         keep = whole and any(ctx.needs_input_grad)
         variant = _variant(found, list(tensors), sizes)
         arrays, final = run_forward(variant, list(tensors), sizes, reverse, keep, whole)
@@ -175,9 +175,7 @@ class _Loop(torch.autograd.Function):
         else:
             if not ctx.whole:
                 arrays, _ = run_forward(ctx.variant, tensors, sizes, ctx.reverse, True, True)
-            found = run_backward(
-                ctx.variant, grad_output, list(grad_final), tensors, arrays, sizes, ctx.reverse, needs
-            )
+            found = run_backward(ctx.variant, grad_output, list(grad_final), tensors, arrays, sizes, ctx.reverse, needs)
         return (None, None, None, None, *found)
 
 
@@ -263,7 +261,9 @@ def run_backward(
     drives, start, weights = _divided(plan, [numbers_of(tensor) for tensor in tensors])
     span = Span.whole(step_sizes(drives[0], sizes), reverse)
     rows, start = [_rows(drive, sizes) for drive in drives], [field.contiguous() for field in start]
-    flat = {name: array.flatten(0, 1) if sizes is None and name == "output" else array for name, array in arrays.items()}
+    flat = {
+        name: array.flatten(0, 1) if sizes is None and name == "output" else array for name, array in arrays.items()
+    }
     flat |= {f"drive{k}": drive for k, drive in enumerate(rows)}
     grad_final = [None if grad is None else numbers_of(grad) for grad in grad_final]
     if grad_output is not None:
@@ -286,7 +286,9 @@ def by_plain(
     with without_autocast(drives[0]), torch.enable_grad():
         drive: Any = cell.drive(drives[0]) if found.with_drive else drives[0] if len(drives) == 1 else tuple(drives)
         output, final = scan(cell.step, drive, _in_form(start, form), sizes, reverse, cell.output, cell.fields())
-        pairs = [(o, g) for o, g in zip([output, *parts(final)], grads, strict=True) if g is not None and o.requires_grad]
+        pairs = [
+            (o, g) for o, g in zip([output, *parts(final)], grads, strict=True) if g is not None and o.requires_grad
+        ]
         wanted = [tensor for tensor, need in zip(tensors, needs, strict=True) if need]
         made = torch.autograd.grad(
             [o for o, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True

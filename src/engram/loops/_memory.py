@@ -36,7 +36,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_new_lock)
 
 
-class _Loan(np.ndarray):  # type: ignore[type-arg]
+class _Loan(np.ndarray):
     """A view of a block; the block goes back when the view is gone, which is when the tensor on it is."""
 
     block: Any = None
@@ -65,7 +65,13 @@ def seen_as(tensor: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 
     What a loop returns may then be changed in place, as the result of any torch operation may.
     """
-    return torch.empty(0, dtype=dtype, device=tensor.device).set_(tensor.untyped_storage(), 0, tuple(shape))
+    return torch.empty(0, dtype=dtype, device=tensor.device).set_(
+        tensor.untyped_storage(), 0, tuple(shape), _strides(shape)
+    )
+
+
+def _strides(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
 def _lend(size: int) -> Any:

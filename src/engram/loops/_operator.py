@@ -36,7 +36,7 @@ def _(tensors: Any, sizes: Tensor | None, name: str, reverse: bool, whole: bool,
     plan = _variant(name, tensors[0]).plan
     d, s = len(plan.drives), len(plan.states)
     first, start, values = tensors[0], tensors[d : d + s], plan.graph.values
-    lead = first.shape[:-len(values[plan.drives[0]].shape)] if values[plan.drives[0]].shape else first.shape
+    lead = first.shape[: -len(values[plan.drives[0]].shape)] if values[plan.drives[0]].shape else first.shape
     shown = values[plan.outputs[0]]
     found = [first.new_empty((*lead, *shown.shape), dtype=shown.dtype)] if whole else []
     found += [field.new_empty(field.shape) for field in start]

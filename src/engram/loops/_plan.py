@@ -8,12 +8,14 @@ once, before the loop (``before``) or after it (``after``).
 """
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
 from engram.loops._cut import smallest_cut
 from engram.loops._graph import Graph, Meet, Node
 from engram.loops._lower import Lowered
+from engram.loops._trace import CannotCompile
 
 
 @dataclass(frozen=True)
@@ -81,14 +83,23 @@ class Plan:
     hoist_again: bool = False
     """Whether the backward pass reads products of the drive."""
 
+    @property
+    def gradient_loop(self) -> Program:
+        """The backward loop, where there must be one."""
+        if self.backward is None:
+            raise CannotCompile("the step has no gradient")
+        return self.backward
+
     def used_weights(self) -> set[int]:
         """The weights that some part reads, or that have a gradient."""
         nodes = [*self.before, *self.hoisted, *self.forward.nodes, *self.outgoing, *self.after]
         nodes += self.backward.nodes if self.backward else []
         read = {a for node in nodes for a in node.args}
-        return {w for w, gradient in zip(self.weights, self._of_weights(), strict=True) if w in read or gradient is not None}
+        return {
+            w for w, gradient in zip(self.weights, self._of_weights(), strict=True) if w in read or gradient is not None
+        }
 
-    def keep_weights(self, used: set[int]) -> None:
+    def keep_weights(self, used: AbstractSet[int]) -> None:
         """Take those that are not used out of the lists."""
         pairs = [(w, g) for w, g in zip(self.weights, self._of_weights(), strict=True) if w in used]
         rows = self.gradients[: len(self.drives) + len(self.states)]
@@ -193,9 +204,7 @@ def _plan_backward(
     kept |= {f"kept{k}": value for k, value in enumerate(sorted(cut))}
     plan.kept = kept
     plan.forward.writes |= kept
-    plan.forward.nodes = _used(
-        rows, [*step.outputs, *kept.values()], stop=set(found) | set(step.states)
-    )
+    plan.forward.nodes = _used(rows, [*step.outputs, *kept.values()], stop=set(found) | set(step.states))
 
     # Where the backward pass finds what it needs.
     where = dict(found) | {value: Source(name) for name, value in kept.items()}
@@ -229,8 +238,6 @@ def _plan_backward(
     loop.writes = {f"out{k}": value for k, value in enumerate(emitted)}
     targets = [*emitted, *(b for _, b in pairs)]
     loop.nodes = _used(loop.nodes, targets, stop=set(where) | carried)
-    remade = {node.result for node in again}
-    assert not any(node.kind == "product" and node.result in remade for node in loop.nodes), "a product is made twice"
     read = {a for node in loop.nodes for a in node.args} | set(loop.writes.values())
     loop.rebuilt = {k: s for k, s in buffers.items() if s in read}
     plan.forward.changes = {k: (s, new[k]) for k, s in loop.rebuilt.items()}
@@ -238,8 +245,8 @@ def _plan_backward(
     loop.shared = _shared(graph, loop)
     plan.backward = loop
     plan.seen = where | {value: Source(name) for name, value in loop.writes.items()}
-    read = [*loop.reads.values(), *(plan.seen[a] for a in outside)]
-    plan.hoist_again = any(source.array in plan.hoisted_arrays for source in read)
+    sources = [*loop.reads.values(), *(plan.seen[a] for a in outside)]
+    plan.hoist_again = any(source.array in plan.hoisted_arrays for source in sources)
 
 
 def _used(nodes: list[Node], roots: Iterable[int], stop: set[int] | None = None) -> list[Node]:

@@ -5,14 +5,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.loops._products import column_sums, matmul
-from engram.loops._memory import empty
 from engram.loops import _torch
-from engram.loops._layout import Arrays, Span
 from engram.loops._graph import Meet
+from engram.loops._layout import Arrays, Span
+from engram.loops._memory import empty
 from engram.loops._plan import Plan, Source
+from engram.loops._products import column_sums, matmul
 
-CHUNK_BYTES = 4 * 2**20  # of what a chunk needs beside the sequence: enough rows for a product, few enough for the cache
+CHUNK_BYTES = (
+    4 * 2**20
+)  # of what a chunk needs beside the sequence: enough rows for a product, few enough for the cache
 
 
 def weights_of(plan: Plan, weights: list[Tensor], forward: bool = False) -> dict[Any, Any]:
@@ -29,7 +31,14 @@ def new_array(plan: Plan, value: int, rows: int, like: Tensor) -> Tensor:
 
 
 def forward(
-    plan: Plan, executor: Any, drives: list[Tensor], start: list[Tensor], weights: list[Tensor], span: Span, keep: bool, whole: bool = True
+    plan: Plan,
+    executor: Any,
+    drives: list[Tensor],
+    start: list[Tensor],
+    weights: list[Tensor],
+    span: Span,
+    keep: bool,
+    whole: bool = True,
 ) -> tuple[dict[str, Tensor], list[Tensor]]:
     """All steps; returns the arrays ``output`` and, to ``keep``, those of the backward pass, and the last state.
 
@@ -57,8 +66,10 @@ def forward(
 
 
 class Changes:
-    """What the slots of buffers held before a step changed them: ``slots`` says which, ``changed`` what, in the order of
-    the rows."""
+    """What the slots of buffers held before a step changed them.
+
+    ``slots`` says which changed, ``changed`` what was there, in the order of the rows.
+    """
 
     def __init__(self, plan: Plan, tensors: dict[str, Tensor], rows: int) -> None:
         self.plan, self.found = plan, {k: {} for k in plan.forward.changes}  # type: ignore[var-annotated]
@@ -83,8 +94,7 @@ class Changes:
 
 def put_back(plan: Plan, arrays: Arrays, chunk: Span) -> None:
     """The slots of a chunk, each at its place again: for the backward loop."""
-    assert plan.backward is not None
-    for k, value in plan.backward.rebuilt.items():
+    for k, value in plan.gradient_loop.rebuilt.items():
         slots = arrays.tensors[f"slots{k}"]
         first = int(slots[: chunk.rows.start].sum())
         here = arrays.rows(f"slots{k}", chunk)
@@ -122,8 +132,7 @@ def backward(
         arrays: what :func:`forward` returned, and the drives.
         needs: which drives, fields and weights.
     """
-    loop, graph, values = plan.backward, plan.graph, plan.graph.values
-    assert loop is not None
+    loop, graph, values = plan.gradient_loop, plan.graph, plan.graph.values
     shared, like = weights_of(plan, weights), arrays.start[0]
     if any(source.array == "grad" for source in loop.reads.values()):
         if grad_output is None:
@@ -136,7 +145,9 @@ def backward(
         for k in range(count)
     ]
     weights_wanted = any(needs[count + len(plan.states) :])
-    sums = {meet.result: torch.zeros(meet.shape, dtype=values[meet.result].dtype, device=like.device) for meet in plan.meets}
+    sums = {
+        meet.result: torch.zeros(meet.shape, dtype=values[meet.result].dtype, device=like.device) for meet in plan.meets
+    }
     widths = [*(plan.hoisted_arrays.values() if plan.hoist_again else ()), *loop.writes.values()]
     widths += list(loop.rebuilt.values())
     for k in loop.rebuilt:
@@ -163,11 +174,11 @@ def backward(
     fields = iter(carried)
     result: list[Tensor | None] = list(drive_gradients)
     arriving = {a for a, _ in loop.carried}
-    for k, value in enumerate(plan.gradients[count:], start=count):
+    for k, gradient_of in enumerate(plan.gradients[count:], start=count):
         if k < count + len(plan.states):
             grad = next(fields) if _grad_of(plan, k - count) in arriving else None
         else:
-            grad = None if value is None or not needs[k] else found_after[value]
+            grad = None if gradient_of is None or not needs[k] else found_after[gradient_of]
         result.append(grad if needs[k] else None)
     return result
 
@@ -177,10 +188,9 @@ def _grad_of(plan: Plan, k: int) -> int | None:
 
 
 def _arriving(plan: Plan, grad_final: list[Tensor | None], arrays: Arrays) -> list[Tensor]:
-    assert plan.backward is not None
     order = {value: k for k, value in enumerate(plan.arriving)}
     found = []
-    for value, _ in plan.backward.carried:
+    for value, _ in plan.gradient_loop.carried:
         k = order[value]
         given = grad_final[k]
         found.append(torch.zeros_like(arrays.start[k]) if given is None else given.clone())
@@ -234,5 +244,3 @@ class Found(dict[Any, Any]):
 def _width(plan: Plan, values: Any) -> int:
     """Bytes per row of some values."""
     return sum(plan.graph.values[v].size * plan.graph.values[v].dtype.itemsize for v in values)
-
-

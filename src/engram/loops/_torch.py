@@ -96,7 +96,9 @@ def _function(program: Program, graph: Graph) -> tuple[Callable[..., Any], list[
         reads = [name(value) for value in (*program.reads, *program.rebuilt.values())]
         state = [name(value) for value, _ in program.carried]
         written = "".join(f"{name(value)}, " for value in program.writes.values())
-        written += "".join(f"({name(b)} != {name(a)}).flatten(2).any(2), {name(a)}, " for a, b in program.changes.values())
+        written += "".join(
+            f"({name(b)} != {name(a)}).flatten(2).any(2), {name(a)}, " for a, b in program.changes.values()
+        )
         after = "".join(f"{name(value)}, " for _, value in program.carried)
         products = {node.args[1] for node in program.nodes if node.kind == "product"}
         text = "\n".join(

@@ -1,7 +1,7 @@
 """The C of the loops of all layers, written to files: ``python -m engram.nn._ahead FOLDER``.
 
-Part of making a wheel (``make wheel``): the build hook compiles the files, so that a user without a compiler has them. A
-file serves a layer of any size; of options, it has those that most people use.
+Part of making a wheel (``make wheel``): the build hook compiles the files, so that a user without a compiler has them.
+A file serves a layer of any size; of options, it has those that most people use.
 """
 
 import sys
