@@ -102,7 +102,7 @@ class RandomCell(BareCell):
         self.truths = [Field(size([1, 3]), dtype=torch.bool)] * choose.randint(0, 1)
         self.integers = [Field(dtype=torch.int64)] * choose.randint(0, 1)
         fields = [*(Field(*shape) for shape in self.shapes), *self.integers, *self.truths]
-        form = namedtuple("RandomState", [f"f{k}" for k in range(len(fields))])  # type: ignore[misc]  # noqa: PYI024
+        form = namedtuple("RandomState", [f"f{k}" for k in range(len(fields))])  # type: ignore[misc]
         self.form, self.declared_fields = form, form(*fields)
         super().__init__(size([1, 2, 5]), hidden, dtype=torch.float64)
         self.widths = [size([1, 3, hidden]) for _ in range(choose.randint(1, 3))]
@@ -190,7 +190,9 @@ class RandomCell(BareCell):
         if k is not None:
             size = self.values[k][-1]
             name = self.weight(f"n{len(self.program)}", size)
-            self.add(lambda cell, v: torch.tanh(F.layer_norm(v[k], (size,), getattr(cell, name), None, 0.1)), self.values[k])
+            self.add(
+                lambda cell, v: torch.tanh(F.layer_norm(v[k], (size,), getattr(cell, name), None, 0.1)), self.values[k]
+            )
 
     def part(self) -> None:
         k = self.pick(lambda shape: bool(shape) and shape[-1] > 1)
@@ -300,9 +302,7 @@ class RandomCell(BareCell):
             for n, k in enumerate(self.ends)
         ]
         place = len(floats)
-        integers = [
-            (state[place] + 1) % self.slots if k < 0 else values[k].argmax(1) for k in self.slot_from
-        ]
+        integers = [(state[place] + 1) % self.slots if k < 0 else values[k].argmax(1) for k in self.slot_from]
         truths = [(values[k] > 0.1) ^ state[-1] for k in self.truth_from]
         return self.form(*floats, *integers, *truths)
 

@@ -15,7 +15,7 @@ from engram.loops._choice import uses_c
 from engram.loops._compiled import Loops
 from engram.loops._lower import lower
 from engram.loops._plan import Plan, make_plan
-from engram.loops._trace import BATCHES, CannotCompile, compare, fresh, record
+from engram.loops._trace import BATCHES, CannotCompile, check_state, compare, fresh, record
 from engram.state import each, parts
 
 
@@ -127,10 +127,10 @@ def trace(cell: Any, with_drive: bool) -> tuple[Plan, list[str], Any]:
     if any(field.grows for field in parts(cell.fields())):
         raise CannotCompile(GROWS)
     weights = tensors_of(cell)
-    records = []
-    for batch in BATCHES:
+    records, view = [], cell
+    for batch in (*BATCHES, BATCHES[0]):  # one cell after the other, so that one that counts its steps is found out
         leaves = {name: fresh(tensor) for name, tensor in weights.items()}
-        view = with_tensors(cell, leaves)
+        view = with_tensors(view, leaves)
         state = each(fresh, cell.initial_state(batch))
         like = fresh(cell.like)
         x = torch.rand(1, batch, cell.input_size, dtype=like.dtype, device=like.device)
@@ -144,13 +144,15 @@ def trace(cell: Any, with_drive: bool) -> tuple[Plan, list[str], Any]:
         def step(drives: list[Tensor], state: Any, view: Any = view) -> Any:
             given = view.drive(drives[0]) if with_drive else drives[0] if len(drives) == 1 else tuple(drives)
             new = view.step(given, state)
+            check_state(new, state)
             return view.output(new), new
 
         records.append(record(step, drives, state, list(leaves.values())))
-    compare(*records)
+    compare(*records[:2])
+    compare(records[0], records[2], exactly=True)
     if with_drive:
         _check_drive(view)
-    plan = make_plan(lower(*records))
+    plan = make_plan(lower(*records[:2]))
     used = plan.used_weights()
     names = [name for name, value in zip(weights, plan.weights, strict=True) if value in used]
     plan.keep_weights(used)
