@@ -148,7 +148,7 @@ def trace(cell: Any, with_drive: bool) -> tuple[Plan, list[str], Any]:
             return view.output(new), new
 
         records.append(record(step, drives, state, list(leaves.values())))
-    compare(*records[:2])
+    compare(records[0], records[1])
     compare(records[0], records[2], exactly=True)
     if with_drive:
         _check_drive(view)

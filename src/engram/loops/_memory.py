@@ -65,7 +65,8 @@ def seen_as(tensor: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 
     What a loop returns may then be changed in place, as the result of any torch operation may.
     """
-    return torch.empty(0, dtype=dtype, device=tensor.device).set_(tensor.untyped_storage(), 0, tuple(shape))
+    strides = torch.empty(tuple(shape), device="meta").stride()
+    return torch.empty(0, dtype=dtype, device=tensor.device).set_(tensor.untyped_storage(), 0, tuple(shape), strides)
 
 
 def _lend(size: int) -> Any:
