@@ -36,13 +36,13 @@ def outcome(cell: RandomCell, name: str, steps: int, batch: int, packed: bool, r
     state = each(before, cell.initial_state(batch))
     with use(name):
         output, final = cell.run(x, state, sizes, reverse)
-    leaves = {"input": x, **{f"field {k}": s for k, s in enumerate(parts(state)) if s.requires_grad}}
-    leaves |= dict(cell.named_parameters())
-    values = {"output": output, **{f"final {k}": f for k, f in enumerate(parts(final))}}
-    shown = [(value * sampled(*value.shape)).sum() for value in values.values() if value.requires_grad]
-    found = torch.autograd.grad(
-        torch.stack(shown).sum(), list(leaves.values()), allow_unused=True, materialize_grads=True
-    )
+        leaves = {"input": x, **{f"field {k}": s for k, s in enumerate(parts(state)) if s.requires_grad}}
+        leaves |= dict(cell.named_parameters())
+        values = {"output": output, **{f"final {k}": f for k, f in enumerate(parts(final))}}
+        shown = [(value * sampled(*value.shape)).sum() for value in values.values() if value.requires_grad]
+        found = torch.autograd.grad(
+            torch.stack(shown).sum(), list(leaves.values()), allow_unused=True, materialize_grads=True
+        )
     gradients = {f"grad {key}": g for key, g in zip(leaves, found, strict=True)}
     return {**{key: value.detach() for key, value in values.items()}, **gradients}
 

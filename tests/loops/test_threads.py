@@ -13,9 +13,11 @@ import torch
 from recurrences import additive
 from torch import Tensor
 
+import engram
 from engram.loops import free_workspaces, use
 from engram.loops._products import Multiplier, matmul
 from engram.models import MODELS
+from engram.state import parts
 
 REAL = (torch.float32, torch.float64)
 DTYPES = (*REAL, torch.complex64, torch.complex128)
@@ -69,6 +71,30 @@ def test_layers_give_the_same_bits(compiled: str, name: str, dtype: torch.dtype,
         with threads(count):
             for _ in range(2):
                 assert all(found.equal(right) for found, right in zip(everything(), single, strict=True))
+
+
+NO_LOOP = ("BareCell", "Cell", "S4Cell", "S4DCell")  # bases, and convolutions, whose sums are torch's own
+EVERY = [name for name in dir(engram.nn) if name.endswith("Cell") and name not in NO_LOOP]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_cell_gives_the_same_bits(compiled: str, name: str, threads: Callable[[int], Any]) -> None:
+    """Forward and gradients in float32 at 1, 2, 3 and 7 threads, at a size that is shared among them."""
+    torch.manual_seed(1)
+    cell = getattr(engram.nn, name)(6, 33)
+    x = torch.randn(30, 19, cell.input_size, requires_grad=True)
+
+    def everything() -> list[Tensor]:
+        output, final = cell.run(x, cell.initial_state(19), None, False)
+        loss = output.abs().square().sum() + sum(f.abs().sum() for f in parts(final))
+        leaves = [x, *cell.parameters()]
+        return [output, *parts(final), *torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)]
+
+    single = everything()
+    assert len(single) >= 3
+    for count in (2, 3, 7):
+        with threads(count):
+            assert all(found.equal(right) for found, right in zip(everything(), single, strict=True))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -17,7 +17,7 @@ from engram.loops._choice import uses_c
 from engram.loops._compiled import Loops
 from engram.loops._lower import Lowered, lower
 from engram.loops._plan import Plan, make_plan
-from engram.loops._trace import BATCHES, CannotCompile, compare, fresh, record
+from engram.loops._trace import BATCHES, CannotCompile, check_state, compare, fresh, record
 from engram.state import each, parts
 
 REALS = (torch.float32, torch.float64)
@@ -183,10 +183,10 @@ def trace(cell: Any, width: int, with_drive: bool) -> tuple[Lowered, set[int], l
     if any(field.grows for field in parts(cell.fields())):
         raise CannotCompile(GROWS)
     weights = tensors_of(cell)
-    records = []
-    for batch in BATCHES:
+    records, view = [], cell
+    for batch in (*BATCHES, BATCHES[0]):  # one cell after the other, so that one that counts its steps is found out
         leaves = {name: fresh(tensor) for name, tensor in weights.items()}
-        view = with_tensors(cell, leaves)
+        view = with_tensors(view, leaves)
         state = each(fresh, cell.initial_state(batch))
         like = fresh(cell.like)
         x = torch.rand(1, batch, width, dtype=like.dtype, device=like.device)
@@ -200,13 +200,15 @@ def trace(cell: Any, width: int, with_drive: bool) -> tuple[Lowered, set[int], l
         def step(drives: list[Tensor], state: Any, view: Any = view) -> Any:
             given = view.drive(drives[0]) if with_drive else drives[0] if len(drives) == 1 else tuple(drives)
             new = view.step(given, state)
+            check_state(new, state)
             return view.output(new), new
 
         records.append(record(step, drives, state, list(leaves.values())))
-    compare(*records)
+    compare(records[0], records[1])
+    compare(records[0], records[2], exactly=True)
     if with_drive:
         _check_drive(view, width)
-    lowered = lower(*records)
+    lowered = lower(*records[:2])
     used = make_plan(lowered).used_weights()
     names = [name for name, value in zip(weights, lowered.weights, strict=True) if value in used]
     skeleton = with_tensors(cell, {name: tensor.new_empty(0) for name, tensor in weights.items()})

@@ -124,7 +124,12 @@ def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
     output, new = step.outputs[0], step.outputs[1:]
 
     # The step: shared nodes before the loop, products of the drive for all rows at once, the rest in the loop.
-    first = _used(first, step.outputs)
+    # Some of the step only its gradient reads: the place of a largest number, say.
+    gradients = [gradient for gradient in step.gradients if gradient is not None]
+    later, sums = _used_with_meets(second, gradients, {meet.result: meet for meet in graph.meets})
+    read = [a for node in later for a in node.args]
+    read += [a for meet in sums for a in (meet.left, meet.right) if a is not None]
+    first = _used(first, [*step.outputs, *read])
     before = [node for node in first if node.kind == "shared" or not values[node.result].rows]
     rows = [node for node in first if node not in before]
     early = set(step.drives)  # values that depend on the drive and on weights alone

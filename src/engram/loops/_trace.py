@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from engram.errors import DTypeError, EngramError, ShapeError
 from engram.maps import without_autocast
 from engram.state import State, each, parts
 
@@ -197,9 +198,10 @@ def record(step: Step, drives: list[Tensor], state: State, weights: list[Tensor]
     with torch.inference_mode(False), torch.enable_grad(), without_autocast(drives[0]), mode:
         try:
             output, new = step([_alias(drive) for drive in drives], each(_alias, state))
+        except EngramError:
+            raise
         except (RuntimeError, TypeError, ValueError) as error:  # the plain loop will say so too, where it is meant to
             raise CannotCompile(f"the step fails when it is traced: {error}") from error
-        _check(new, state)
         outputs = [output, *parts(new)]
         found.outputs = [mode.number(tensor) for tensor in outputs]
         found.forward, mode.in_gradient = len(found.calls), True
@@ -222,24 +224,31 @@ def record(step: Step, drives: list[Tensor], state: State, weights: list[Tensor]
     return found
 
 
-def _check(new: State, state: State) -> None:
+def check_state(new: State, state: State) -> None:
     """A step gives back what it was given: as many fields, each of the same shape and dtype."""
-    given, back = parts(state), parts(new)
+    given, back = parts(state), [new] if new is None else parts(new)
     if isinstance(state, tuple) != isinstance(new, tuple) or len(given) != len(back):
-        raise CannotCompile(f"the step returns {len(back)} field(s), its state has {len(given)}")
+        raise ShapeError(
+            f"the step returns {len(back)} field(s), its state has {len(given)}. Return a state of the form of fields()"
+        )
     for k, (old, now) in enumerate(zip(given, back, strict=True)):
         if not isinstance(now, Tensor) or (old.shape, old.dtype) != (now.shape, now.dtype):
             got = f"{tuple(now.shape)} of {now.dtype}" if isinstance(now, Tensor) else type(now).__name__
-            raise CannotCompile(f"the step returns field {k} as {got}; the state has {tuple(old.shape)} of {old.dtype}")
+            kind = ShapeError if isinstance(now, Tensor) and old.dtype == now.dtype else DTypeError
+            raise kind(
+                f"the step returns field {k} as {got}; the state has {tuple(old.shape)} of {old.dtype} (two rows are "
+                "tried). A new state has the shapes and dtypes of fields()"
+            )
 
 
-def compare(first: Record, second: Record) -> None:
-    """Refuse a step whose operations or constants are others the second time."""
+def compare(first: Record, second: Record, exactly: bool = False) -> None:
+    """Refuse a step whose operations or constants are others the second time; ``exactly`` if the batch was the same."""
+    alike = _equal if exactly else _alike
     same = len(first.calls) == len(second.calls) and first.forward == second.forward
     for a, b in zip(first.calls, second.calls, strict=False):
         if a.function is not b.function or a.results != b.results:
             raise CannotCompile("the step does something else the second time, or for another batch size", b.line)
-        if not _alike((a.args, a.kwargs), (b.args, b.kwargs)):
+        if not alike((a.args, a.kwargs), (b.args, b.kwargs)):
             raise CannotCompile("the step uses a number that changes from call to call or with the batch size", b.line)
     if not same or first.outputs != second.outputs or first.gradients != second.gradients:
         raise CannotCompile("the step does something else the second time, or for another batch size")
@@ -247,6 +256,10 @@ def compare(first: Record, second: Record) -> None:
         old, new = first.tensors[k], second.tensors[k]
         if old.shape == new.shape and not torch.equal(old, new) and not bool(old.isnan().any()):
             raise CannotCompile("the step uses a tensor that changes from call to call")
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return repr(a) == repr(b)  # a NaN equals itself, and lists are looked into
 
 
 def _alike(a: Any, b: Any) -> bool:

@@ -1,0 +1,160 @@
+"""Steps that no loop can take: each runs as the plain loop, with the right result, and the reason names the line."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from engram.errors import DTypeError, EngramError, ShapeError
+from engram.loops import compiled_cell, use
+from engram.nn import BareCell
+from engram.state import Field
+
+HERE = Path(__file__)
+Step = Callable[[Any, Tensor, Tensor], Any]
+
+
+class OwnCell(BareCell):
+    """h_t = a given function of the cell, W x_t and h_{t-1}."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(3, 3, dtype=torch.float64)
+        self.declare("weight", 3, 3)
+        self.own, self.count = [step], 0
+
+    def drive(self, input: Tensor) -> Tensor:
+        return input @ self.weight
+
+    def step(self, drive: Tensor, state: Tensor) -> Any:
+        return self.own[0](self, drive, state)
+
+
+def rows_meet(cell: OwnCell, x: Tensor, h: Tensor) -> Tensor:
+    return torch.tanh(x + h.mean(0))  # here: rows_meet
+
+
+def rows_shift(cell: OwnCell, x: Tensor, h: Tensor) -> Tensor:
+    return torch.tanh(x + h.roll(1, 0))  # here: rows_shift
+
+
+def branch(cell: OwnCell, x: Tensor, h: Tensor) -> Tensor:
+    if h.sum() > 0:  # here: branch
+        return torch.tanh(x + h)
+    return torch.tanh(x - h)
+
+
+def mask_as_index(cell: OwnCell, x: Tensor, h: Tensor) -> Tensor:
+    return torch.tanh(x + h[h > 0].sum())  # here: mask_as_index
+
+
+def unknown(cell: OwnCell, x: Tensor, h: Tensor) -> Tensor:
+    return torch.tanh(x + torch.sort(h, 1).values)  # here: unknown
+
+
+def in_place(cell: OwnCell, x: Tensor, h: Tensor) -> Tensor:
+    new = x + h
+    new.tanh_()  # here: in_place
+    return new
+
+
+def randomness(cell: OwnCell, x: Tensor, h: Tensor) -> Tensor:
+    return torch.tanh(x + h + 0 * torch.rand_like(h))  # here: randomness
+
+
+def counts(cell: OwnCell, x: Tensor, h: Tensor) -> Tensor:
+    cell.__dict__["count"] += 1
+    return torch.tanh(x + h) * (1 + cell.count)  # here: counts
+
+
+REFUSED: dict[str, tuple[Step, str]] = {
+    "rows_meet": (rows_meet, "rows of the batch meet"),
+    "rows_shift": (rows_shift, "rows of the batch meet"),
+    "branch": (branch, "depends on the values of a tensor"),
+    "mask_as_index": (mask_as_index, "an index with tensors"),
+    "unknown": (unknown, "aten.sort.default is not known"),
+    "in_place": (in_place, "changes a tensor in place"),
+    "randomness": (randomness, "samples random numbers"),
+    "counts": (counts, "changes from call to call"),
+}
+
+
+def by_hand(cell: OwnCell, x: Tensor) -> Tensor:
+    h, states = torch.zeros(x.shape[1], 3, dtype=torch.float64), []
+    for step in x:
+        h = cell.step(cell.drive(step), h)
+        states.append(h)
+    return torch.stack(states)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_and_plain(name: str) -> None:
+    step, reason = REFUSED[name]
+    cell, x = OwnCell(step), torch.randn(5, 4, 3, dtype=torch.float64)
+    found = compiled_cell(cell)
+    assert found.plan is None
+    assert reason in found.reason, found.reason
+    text = HERE.read_text().splitlines()
+    number = next(n for n, line in enumerate(text, 1) if line.endswith(f"# here: {name}"))
+    assert found.line.startswith(f"{HERE}:{number}"), (found.line, number)
+    cell.__dict__["count"] = 0
+    output, final = cell.run(x, cell.initial_state(4), None, False)
+    cell.__dict__["count"] = 0
+    torch.testing.assert_close(output, by_hand(cell, x), rtol=0, atol=1e-12)
+    assert final.equal(output[-1])
+
+
+class Growing(BareCell):
+    """All drives so far, and their mean."""
+
+    class Fields(NamedTuple):
+        h: Any
+        past: Any
+
+    def fields(self) -> Any:
+        return self.Fields(Field(3), Field(3, grows=True))
+
+    def drive(self, input: Tensor) -> Tensor:
+        return input
+
+    def step(self, drive: Tensor, state: Any) -> Any:
+        past = torch.cat([state.past, drive[:, None]], 1)
+        return self.Fields(past.mean(1), past)
+
+
+def test_a_growing_field() -> None:
+    cell, x = Growing(3, 3, dtype=torch.float64), torch.randn(5, 4, 3, dtype=torch.float64)
+    assert compiled_cell(cell).reason == "a field of the state grows with time"
+    output, _ = cell.run(x, cell.initial_state(4), None, False)
+    torch.testing.assert_close(output, x.cumsum(0) / torch.arange(1, 6)[:, None, None], rtol=0, atol=1e-12)
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+WRONG: dict[str, tuple[Step, type[EngramError], str]] = {
+    "shape": (lambda cell, x, h: torch.cat([x, h], 1), ShapeError, r"field 0 as \(2, 6\).*the state has \(2, 3\)"),
+    "dtype": (lambda cell, x, h: (x + h).float(), DTypeError, r"field 0 as .*float32.*the state has .*float64"),
+    "number of fields": (lambda cell, x, h: Pair(x, h), ShapeError, r"returns 2 field\(s\), its state has 1"),
+    "no tensor": (lambda cell, x, h: None, DTypeError, "field 0 as NoneType"),
+}
+
+
+@pytest.mark.parametrize("executor", ["auto", "torch"])
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_state_is_an_error(name: str, executor: str) -> None:
+    """Not a plain loop that fails later, or does not."""
+    step, error, words = WRONG[name]
+    cell, x = OwnCell(step), torch.randn(1, 4, 3, dtype=torch.float64)
+    with use(executor), pytest.raises(error, match=words):
+        cell.run(x, cell.initial_state(4), None, False)
+
+
+def test_reasons_differ_by_cell() -> None:
+    """A step that can be taken is, beside those that cannot."""
+    cell = OwnCell(lambda cell, x, h: torch.tanh(x + h))
+    assert compiled_cell(cell).reason == ""
