@@ -91,7 +91,7 @@ def _fingerprint(cell: Any) -> Any:
 
     if any(child is not None for child in cell._modules.values()):
         return None
-    skipped = {"_parameters", "_buffers", "_modules", "_built_from", "laws", "declared", "_non_persistent_buffers_set"}
+    skipped = {"_parameters", "_buffers", "_modules", "_built_from", "_changes", "laws", "declared", "_non_persistent_buffers_set"}
     try:
         own = {k: v for k, v in vars(cell).items() if k not in skipped and "hook" not in k and k != "_is_full_backward_hook"}
         own |= cell._parameters | cell._buffers

@@ -13,6 +13,7 @@ from torch import Tensor
 from engram.loops import _run, _torch
 from engram.loops._choice import needs_plain, uses_c
 from engram.loops._compile import BY_KEY, Compiled, compiled_cell, tensors_of, with_tensors
+from engram.loops._export import as_scan, exporting, fits_scan, in_form
 from engram.loops._layout import Arrays, Span
 from engram.loops._plain import scan
 from engram.loops._steps import check_sizes, step_sizes
@@ -33,11 +34,13 @@ def loop(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: 
     Returns:
         the outputs ``(T, B, H)`` or ``(rows, H)``, and the last state.
     """
+    if exporting():
+        return as_scan(cell, input, state, reverse)
     found = _found(cell, input, state)
     if found is None:
         return plain(cell, input, state, sizes, reverse)
     output, *final = _call(found, cell, input, state, sizes, reverse, whole=True)
-    return output, _in_form(final, state)
+    return output, in_form(final, state)
 
 
 def last(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> State:
@@ -46,22 +49,23 @@ def last(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: 
     found = _found(cell, input, state)
     if found is None:
         return None
-    return _in_form(list(_call(found, cell, input, state, sizes, reverse, whole=False)), state)
+    return in_form(list(_call(found, cell, input, state, sizes, reverse, whole=False)), state)
 
 
 def _found(cell: Any, input: Tensor, state: State) -> Compiled | None:
     """The loop of a cell; None if the plain one must run."""
     if needs_plain(parts(state)[0]) or input.numel() == 0:
         return None
-    name = name_of(getattr(cell, "_built_from", cell))
-    return BY_KEY[name] if name else None
+    source = getattr(cell, "_built_from", cell)
+    found: Compiled = loop_of(source, source._changes)
+    return found if found.plan is not None else None
 
 
-@torch.compiler.assume_constant_result
-def name_of(cell: Any) -> str:
-    """The name of a cell's loop, made now if there is none; empty if it cannot be compiled."""
-    found = compiled_cell(cell)
-    return found.key if found.plan is not None else ""
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def loop_of(cell: Any, changes: int) -> Compiled:
+    """The loop of a cell, made now if there is none. torch.compile does not look into it, and asks again when the
+    number of changes of the cell is another."""
+    return compiled_cell(cell)
 
 
 def _call(
@@ -80,7 +84,9 @@ def _call(
 
 
 def plain(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, State]:
-    """The Python loop."""
+    """The Python loop; where torch.compile follows it, which would unroll it for each length, torch's scan."""
+    if torch.compiler.is_compiling() and sizes is None and fits_scan(cell):
+        return as_scan(cell, input, state, reverse)
     with without_autocast(input):
         return scan(cell.step, cell.drive(input), state, sizes, reverse, cell.output, cell.fields())
 
@@ -91,12 +97,6 @@ def _tensors(found: Compiled, cell: Any, input: Tensor, state: State) -> list[Te
     drive = input if found.with_drive else cell.drive(input)
     drives = drive if isinstance(drive, tuple) else (drive,)
     return [*drives, *parts(state), *(own[name] for name in found.names)]
-
-
-def _in_form(tensors: list[Tensor], state: State) -> State:
-    """Fields in the form of a state."""
-    found = iter(tensors)
-    return each(lambda _: next(found), state)
 
 
 class _Loop(torch.autograd.Function):
@@ -128,9 +128,7 @@ class _Loop(torch.autograd.Function):
         else:
             if not ctx.whole:
                 arrays, _ = run_forward(ctx.found, tensors, sizes, ctx.reverse, True, True)
-            found = run_backward(
-                ctx.found, grad_output, list(grad_final), tensors, arrays, sizes, ctx.reverse, needs
-            )
+            found = run_backward(ctx.found, grad_output, list(grad_final), tensors, arrays, sizes, ctx.reverse, needs)
         return (None, None, None, None, *found)
 
 
@@ -182,7 +180,9 @@ def run_backward(
     drives, start, weights = _divided(found, [tensor.detach() for tensor in tensors])
     span = Span.whole(step_sizes(drives[0], sizes), reverse)
     rows, start = [_rows(drive, sizes) for drive in drives], [field.contiguous() for field in start]
-    flat = {name: array.flatten(0, 1) if sizes is None and name == "output" else array for name, array in arrays.items()}
+    flat = {
+        name: array.flatten(0, 1) if sizes is None and name == "output" else array for name, array in arrays.items()
+    }
     flat |= {f"drive{k}": drive for k, drive in enumerate(rows)}
     if grad_output is not None:
         grad_output = _rows(grad_output, sizes)
@@ -203,8 +203,10 @@ def by_plain(
     form = each(lambda _: None, cell.fields())
     drive: Any = cell.drive(drives[0]) if found.with_drive else drives[0] if len(drives) == 1 else tuple(drives)
     with without_autocast(drives[0]):
-        output, final = scan(cell.step, drive, _in_form(start, form), sizes, reverse, cell.output, cell.fields())
-        pairs = [(o, g) for o, g in zip([output, *parts(final)], grads, strict=True) if g is not None and o.requires_grad]
+        output, final = scan(cell.step, drive, in_form(start, form), sizes, reverse, cell.output, cell.fields())
+        pairs = [
+            (o, g) for o, g in zip([output, *parts(final)], grads, strict=True) if g is not None and o.requires_grad
+        ]
         wanted = [tensor for tensor, need in zip(tensors, needs, strict=True) if need]
         made = torch.autograd.grad(
             [o for o, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True

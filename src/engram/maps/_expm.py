@@ -38,6 +38,8 @@ def exp_skew(skew: Tensor) -> Tensor:
     """
     if skew.dtype in (torch.bfloat16, torch.float16):  # LAPACK has no such numbers
         return exp_skew(skew.float()).to(skew.dtype)
+    if torch.compiler.is_exporting():
+        return torch.linalg.matrix_exp(skew)  # the program is to run without engram
     if torch.compiler.is_compiling():
         return _exp(skew)[0]  # an operator that torch.compile need not look into
     if transformed() or skew.is_meta:
