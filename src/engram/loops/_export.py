@@ -11,6 +11,7 @@ from torch import Tensor
 from torch._higher_order_ops import scan
 
 from engram.errors import OptionError
+from engram.loops._compile import tensors_of, with_tensors
 from engram.maps import without_autocast
 from engram.state import State, each, parts
 
@@ -33,9 +34,16 @@ def as_scan(cell: Any, input: Tensor, state: State, reverse: bool) -> tuple[Tens
             f"{type(cell).__name__} has a field that grows with time, and torch's scan takes states of one shape only. "
             "Export the network around it, or declare a field of fixed size"
         )
+    own = tensors_of(cell)
+
+    def inside() -> Any:
+        """The cell with weights that are looked at within the step: scan refuses a weight beside its transpose, if
+        both come from outside, for they share memory."""
+        return with_tensors(cell, {name: tensor.view_as(tensor) for name, tensor in own.items()})
+
     with without_autocast(input):
         drive = cell.drive(input)
-        return scan_steps(cell.step, drive, state, reverse, cell.output)
+        return scan_steps(lambda d, s: inside().step(d, s), drive, state, reverse, lambda s: inside().output(s))
 
 
 def scan_steps(step: Any, drive: Any, state: State, reverse: bool, output: Any) -> tuple[Tensor, State]:
