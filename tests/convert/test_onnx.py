@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from every_layer import REAL, SYSTEMS
+from every_layer import REAL, SYSTEMS, slow_but
 from onnxruntime import InferenceSession, SessionOptions
 from torch import nn
 
@@ -17,7 +17,7 @@ from engram.nn import RNN, TensorNet, URNN
 from engram.tasks import Adding, Copy, Task
 
 COMPLEX = ("urnn", "full-capacity", "eurnn", "scurnn")
-QUICK = {"exprnn", "nnrnn", "s4d"}
+QUICK = {"exprnn", "s4d"}
 
 
 def apart(network: Any, path: Path) -> float:
@@ -37,10 +37,6 @@ def apart(network: Any, path: Path) -> float:
     return worst
 
 
-def slow_but(names: Any, quick: set[str]) -> list[Any]:
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
-
-
 @pytest.mark.parametrize("name", slow_but(MODELS, QUICK))
 def test_every_model(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
@@ -55,7 +51,7 @@ def test_every_model(name: str, tmp_path: Path) -> None:
     assert apart(network, tmp_path / "a.onnx") < 1e-5
 
 
-@pytest.mark.parametrize("name", slow_but(REAL | SYSTEMS, {"modrelu", "both ways, batch first", "goru"}))
+@pytest.mark.parametrize("name", slow_but(REAL | SYSTEMS, {"modrelu", "both ways, batch first"}))
 def test_every_layer(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     layer = (REAL | SYSTEMS)[name]().eval()

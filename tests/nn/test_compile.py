@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo
-from every_layer import COMPLEX, FEATURES, HIDDEN, REAL, SYSTEMS, sequence
+from every_layer import COMPLEX, FEATURES, HIDDEN, REAL, SYSTEMS, sequence, slow_but
 
 from engram.nn import RNN
 
@@ -16,6 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*Function'> should not be insta
 
 TOLERANCE = 1e-11  # float64: the same operations, at most fused
 LAYERS = REAL | SYSTEMS
+QUICK = {"cayley", "both ways, batch first", "two layers", "modrelu", "goru", "rac", "cprnn", "s4", "s4d"}
+QUICK |= {"own cell under a map", "own cell without a plan", "own cell with an integer"}
 SIZES = ((5, 2), (7, 3), (9, 5), (33, 4), (8, 7))
 
 
@@ -26,7 +28,7 @@ def _fresh() -> Iterator[None]:
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", slow_but(LAYERS, QUICK))
 def test_compiled_twice_at_most(name: str, measure: Callable[..., Any], agree: Callable[..., None]) -> None:
     """Values and gradients; once for the first length and batch, once for all others."""
     layer = LAYERS[name](dtype=torch.float64)

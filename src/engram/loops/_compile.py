@@ -50,7 +50,8 @@ def compiled_cell(cell: Any) -> Compiled:
     key = (like.dtype, like.device, cell.training)
     found = kept.get(key)
     if found is None:
-        found = kept[key] = _find(built(cell))
+        with torch.inference_mode(False):  # the step is differentiated, whatever asks for the loop first
+            found = kept[key] = _find(built(cell))
     return found
 
 
