@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from engram.loops import _composites  # noqa: F401  (adds its rules)
 from engram.loops._choice import uses_c
@@ -50,7 +51,7 @@ def compiled_cell(cell: Any) -> Compiled:
     key = (like.dtype, like.device, cell.training)
     found = kept.get(key)
     if found is None:
-        with torch.inference_mode(False):  # the step is differentiated, whatever asks for the loop first
+        with torch.inference_mode(False), _disable_current_modes():  # with numbers and gradients, whoever asks first
             found = kept[key] = _find(built(cell))
     return found
 
