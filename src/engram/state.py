@@ -19,6 +19,8 @@ State = Any
 """One tensor, or a (Named)Tuple of tensors."""
 Fields = Any
 """One :class:`Field`, or a NamedTuple of fields."""
+REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+"""The dtype of the parts of complex numbers. (torch.compile does not know ``dtype.to_real``.)"""
 
 
 @dataclass(frozen=True, init=False)
@@ -195,7 +197,7 @@ def in_dtype(tensor: Tensor, dtype: torch.dtype, device: torch.device, what: str
         )
     if tensor.dtype == dtype:
         return tensor
-    fits = dtype.is_complex and tensor.dtype == dtype.to_real()
+    fits = tensor.dtype == REAL.get(dtype)
     numbers = tensor.is_floating_point() and (dtype.is_floating_point or dtype.is_complex)
     if fits or (numbers and torch.is_autocast_enabled(device.type)):
         return tensor.to(dtype)

@@ -1,18 +1,14 @@
-"""Arithmetic circuits, tensor trains and matrix product states: round trips; and layers as files of other programs."""
+"""Arithmetic circuits, tensor trains and matrix product states: round trips."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from onnx.reference import ReferenceEvaluator
-from onnxruntime import InferenceSession
 
-from engram.convert import circuit_to_train, mps_to_train, to_onnx, train_to_circuit, train_to_mps
-from engram.errors import DTypeError, OptionError, ShapeError
-from engram.nn import GORU, RAC, RNN, DepthRNN, ExpRNN, LinearRNN, TensorTrainNet
+from engram.convert import circuit_to_train, mps_to_train, train_to_circuit, train_to_mps
+from engram.errors import OptionError, ShapeError
+from engram.nn import RAC, TensorTrainNet
 
 DOUBLE = {"dtype": torch.float64}
 
@@ -156,63 +152,3 @@ def test_the_distance_is_the_distance() -> None:
     slice_ += 0.25 * u[:, 1:2] @ vh[1:2]
     with pytest.raises(OptionError, match=r"core is 0.25 away"):
         train_to_circuit(train)
-
-
-# ONNX
-
-
-ONNX: dict[str, Any] = {
-    "a map": lambda: ExpRNN(3, 4, activation="tanh", **DOUBLE),
-    "deep, both ways": lambda: RNN(3, 4, 2, bidirectional=True, bias=False, **DOUBLE),
-    "linear": lambda: LinearRNN(3, 4, 2, **DOUBLE),
-    "batch first": lambda: RNN(3, 4, batch_first=True, **DOUBLE),
-}
-RUNTIME: dict[str, Any] = ONNX | {
-    "sigmoid": lambda: RNN(3, 4, activation="sigmoid", **DOUBLE),
-    "relu": lambda: RNN(3, 4, activation="relu", **DOUBLE),
-}
-"""Activations that ONNX's reference lacks."""
-
-
-@pytest.mark.parametrize("case", ONNX)
-def test_onnx(case: str, tmp_path: Path) -> None:
-    """By ONNX's own reference, in float64."""
-    torch.manual_seed(0)
-    layer = ONNX[case]()
-    to_onnx(layer, tmp_path / "layer.onnx")
-    model = ReferenceEvaluator(str(tmp_path / "layer.onnx"))
-    for steps in (6, 9):
-        (found,) = model.run(None, {"input": sequence(steps).numpy()})
-        assert apart(torch.from_numpy(found), layer(sequence(steps))[0]) < 1e-12
-
-
-@pytest.mark.parametrize("case", RUNTIME)
-def test_onnxruntime(case: str, tmp_path: Path) -> None:
-    """In float32: it has no RNN of float64. At most 9 steps of sums of 12 terms, a rounding of 6e-8 for each."""
-    torch.manual_seed(0)
-    layer = RUNTIME[case]().float()
-    to_onnx(layer, tmp_path / "layer.onnx")
-    model = InferenceSession(str(tmp_path / "layer.onnx"), providers=["CPUExecutionProvider"])
-    for steps in (6, 9):
-        (found,) = model.run(None, {"input": sequence(steps).float().numpy()})
-        assert apart(torch.from_numpy(found), layer(sequence(steps).float())[0]) < 1e-5
-
-
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(OptionError, match="pip install onnx"):
-        to_onnx(RNN(3, 4), tmp_path / "layer.onnx")
-
-
-@pytest.mark.parametrize(
-    "make",
-    [lambda: RNN(3, 4, activation="modrelu"), lambda: RNN(3, 4, initial_state="trained"), lambda: DepthRNN(3, 4)],
-)
-def test_no_onnx_of(make: Any, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="ONNX's RNN knows the activations"):
-        to_onnx(make(), tmp_path / "layer.onnx")
-
-
-def test_no_onnx_of_other_recurrences(tmp_path: Path) -> None:
-    with pytest.raises(DTypeError, match="got GORU"):
-        to_onnx(GORU(3, 4), tmp_path / "layer.onnx")  # type: ignore[arg-type]

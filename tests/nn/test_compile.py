@@ -6,49 +6,19 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+import torch._dynamo
 
-from engram.nn import GRU, LEM, LSTM, RNN, S4, S4D, AntisymmetricRNN, Cell, CoRNN, MinGRU, MinLSTM, Recurrent
+from engram.nn import RNN
+from every_layer import COMPLEX, FEATURES, HIDDEN, REAL, SYSTEMS, sequence, slow_but
 
 # torch's own: dynamo makes an object of each autograd.Function that it traces (the maps have some)
 pytestmark = pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated:DeprecationWarning")
 
-FEATURES, HIDDEN = 3, 4
-TOLERANCE = 1e-12  # float64: the same operations, at most fused
-
-
-class LeakyCell(Cell):
-    equation = "h_t = 0.9 h_{t-1} + 0.1 tanh(W_hh h_{t-1} + W_ih x_t + b)"
-
-    def step(self, drive: Tensor, state: Tensor) -> Tensor:
-        return 0.9 * state + 0.1 * torch.tanh(drive + state @ self.weight_hh.mT)
-
-
-class LeakyRNN(Recurrent):
-    cell = LeakyCell
-
-
-LAYERS: dict[str, Callable[..., Recurrent]] = {
-    "free": lambda **o: RNN(FEATURES, HIDDEN, **o),
-    "exponential": lambda **o: RNN(FEATURES, HIDDEN, map="exponential", **o),
-    "cayley": lambda **o: RNN(FEATURES, HIDDEN, map="cayley", **o),
-    "bidirectional": lambda **o: RNN(FEATURES, HIDDEN, bidirectional=True, batch_first=True, **o),
-    "two layers": lambda **o: RNN(FEATURES, HIDDEN, 2, activation="relu", **o),
-    "modrelu": lambda **o: RNN(FEATURES, HIDDEN, activation="modrelu", activation_in="depth", **o),
-    "trained start": lambda **o: RNN(FEATURES, HIDDEN, initial_state="trained", **o),
-    "in segments": lambda **o: RNN(FEATURES, HIDDEN, checkpoint_every=2, return_sequence=False, **o),
-    "own cell": lambda **o: LeakyRNN(FEATURES, HIDDEN, **o),
-    "own cell under a map": lambda **o: LeakyRNN(FEATURES, HIDDEN, map="cayley", **o),
-}
-UNROLLED: dict[str, Callable[..., Recurrent]] = {  # not in test_inductor: 31 s for CoRNN, 50 s for LSTM
-    "lstm": lambda **o: LSTM(FEATURES, HIDDEN, 2, proj_size=2, layer_norm=True, **o),
-    "gru": lambda **o: GRU(FEATURES, HIDDEN, bidirectional=True, **o),
-    "antisymmetric": lambda **o: AntisymmetricRNN(FEATURES, HIDDEN, gated=True, **o),
-    "cornn": lambda **o: CoRNN(FEATURES, HIDDEN, **o),
-    "lem": lambda **o: LEM(FEATURES, HIDDEN, **o),
-    "min-gru in blocks": lambda **o: MinGRU(FEATURES, HIDDEN, parallel=True, **o),
-    "min-lstm": lambda **o: MinLSTM(FEATURES, HIDDEN, **o),
-}
+TOLERANCE = 1e-11  # float64: the same operations, at most fused
+LAYERS = REAL | SYSTEMS
+QUICK = {"cayley", "both ways, batch first", "two layers", "modrelu", "goru", "rac", "cprnn", "s4", "s4d"}
+QUICK |= {"own cell under a map", "own cell without a plan", "own cell with an integer"}
+SIZES = ((5, 2), (7, 3), (9, 5), (33, 4), (8, 7))
 
 
 @pytest.fixture(autouse=True)
@@ -58,12 +28,44 @@ def _fresh() -> Iterator[None]:
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize("name", [*LAYERS, *UNROLLED])
-def test_same_numbers(name: str, measure: Callable[..., Any], agree: Callable[..., None]) -> None:
-    layer = (LAYERS | UNROLLED)[name](dtype=torch.float64)
+@pytest.mark.parametrize("name", slow_but(LAYERS, QUICK))
+def test_compiled_twice_at_most(name: str, measure: Callable[..., Any], agree: Callable[..., None]) -> None:
+    """Values and gradients; once for the first length and batch, once for all others."""
+    layer = LAYERS[name](dtype=torch.float64)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    for k, (steps, batch) in enumerate(SIZES):
+        x = sequence(layer, steps, batch)
+        with torch._dynamo.config.patch(error_on_recompile=k > 1):
+            found = measure(layer, x, call=compiled)
+        agree(found, measure(layer, x), TOLERANCE)
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex(name: str, measure: Callable[..., Any], agree: Callable[..., None]) -> None:
+    layer = COMPLEX[name]()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    for steps in (3, 5):
+        x = sequence(layer, steps, 2)
+        agree(measure(layer, x, call=compiled), measure(layer, x), TOLERANCE)
+
+
+def test_segments_are_compiled_per_number_of_segments(measure: Callable[..., Any], agree: Callable[..., None]) -> None:
+    layer = RNN(FEATURES, HIDDEN, checkpoint_every=8, return_sequence=False, dtype=torch.float64)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    for steps in (11, 13):
+        x = torch.randn(steps, 2, FEATURES, dtype=torch.float64)
+        agree(measure(layer, x, call=compiled), measure(layer, x), TOLERANCE)
+
+
+def test_a_change_of_the_cell_is_seen() -> None:
+    """The graph holds the loop of the cell as it was."""
+    layer = RNN(FEATURES, HIDDEN, dtype=torch.float64)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     x = torch.randn(5, 2, FEATURES, dtype=torch.float64)
-    agree(measure(layer, x, call=compiled), measure(layer, x), TOLERANCE)
+    before, _ = compiled(x)
+    layer.cells[0].activation = "relu"
+    torch.testing.assert_close(compiled(x)[0], layer(x)[0], atol=TOLERANCE, rtol=0)
+    assert not torch.allclose(before, layer(x)[0])
 
 
 def test_given_state(measure: Callable[..., Any], agree: Callable[..., None]) -> None:
@@ -72,24 +74,6 @@ def test_given_state(measure: Callable[..., Any], agree: Callable[..., None]) ->
     x = torch.randn(5, 2, FEATURES, dtype=torch.float64)
     state = torch.randn(2, 2, HIDDEN, dtype=torch.float64)
     agree(measure(layer, x, state, call=compiled), measure(layer, x, state), TOLERANCE)
-
-
-def test_other_lengths_and_batches() -> None:
-    """Sizes may change from call to call."""
-    layer = RNN(FEATURES, HIDDEN, map="cayley", dtype=torch.float64)
-    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    for steps, batch in ((5, 2), (7, 2), (7, 3), (1, 1)):
-        x = torch.randn(steps, batch, FEATURES, dtype=torch.float64)
-        torch.testing.assert_close(compiled(x)[0], layer(x)[0], atol=TOLERANCE, rtol=0)
-
-
-@pytest.mark.parametrize("kind", [S4, S4D])
-def test_gradients_at_other_lengths(kind: type[S4D], measure: Callable[..., Any], agree: Callable[..., None]) -> None:
-    layer = kind(FEATURES, HIDDEN, 2, state_size=4, dtype=torch.float64)
-    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    for steps in (9, 12, 17):
-        x = torch.randn(steps, 2, FEATURES, dtype=torch.float64)
-        agree(measure(layer, x, call=compiled), measure(layer, x), TOLERANCE)
 
 
 def test_autocast() -> None:
@@ -118,6 +102,6 @@ def test_inductor(name: str, measure: Callable[..., Any], agree: Callable[..., N
     """torch's default backend, which generates code; the input with strides of its own."""
     layer = LAYERS[name](dtype=torch.float64)
     compiled = torch.compile(layer, fullgraph=True)
-    x = torch.randn(FEATURES, 5, 2, dtype=torch.float64).permute(1, 2, 0)
+    x = sequence(layer, 5, 2).permute(2, 0, 1).contiguous().permute(1, 2, 0)
     assert not x.is_contiguous()
     agree(measure(layer, x, call=compiled), measure(layer, x), TOLERANCE)

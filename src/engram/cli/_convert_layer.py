@@ -1,8 +1,9 @@
-"""``engram convert torch`` and ``engram convert onnx``: the layer of a run for programs without engram."""
+"""``engram convert torch`` and ``engram convert onnx``: a run for programs without engram."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import tyro
 from torch import nn
 
 from engram.cli._allow import Allow
-from engram.convert import to_onnx
+from engram.convert import sample_input, to_onnx
 from engram.errors import OptionError
 from engram.files import write_whole
 from engram.nn import GRU, LSTM, RNN
@@ -60,13 +61,15 @@ class Torch:
 
 @dataclass(frozen=True)
 class Onnx:
-    """Write the layer of a run as an ONNX model, for any number of steps and sequences. Needs the package onnx.
+    """Write the network of a run as an ONNX model, for any number of steps and sequences.
 
-    Example: engram convert onnx runs/first -o layer.onnx
+    Needs the packages onnx and onnxscript; with onnxruntime the file is run and compared.
+
+    Example: engram convert onnx runs/first -o network.onnx
     """
 
     folder: Annotated[Path, tyro.conf.Positional]
-    """The run directory; its model is an RNN with activation identity, tanh, relu or sigmoid."""
+    """The run directory; its model has real weights and is none of torch's own."""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
     """The file, .onnx."""
     last: bool = False
@@ -79,10 +82,35 @@ class Onnx:
     def run(self) -> None:
         if self.output.suffix != ".onnx":
             raise OptionError(f"-o must end in .onnx, got {self.output}")
-        layer: Any = _layer(self.folder, self.allow, best=not self.last)
-        to_onnx(layer, self.output)
-        report = {"file": str(self.output)} | {name: getattr(layer, name) for name in SIZES[:3]}
-        print(json.dumps(report) if self.json else f"file: {self.output}")
+        network = load_network(self.folder, best=not self.last, allow=self.allow).eval()
+        to_onnx(network, self.output)
+        report = {"file": str(self.output), "difference": _onnx_difference(network, self.output)}
+        print(json.dumps(report) if self.json else _told_of_onnx(report))
+
+
+@torch.no_grad()
+def _onnx_difference(network: Any, path: Path) -> float | None:
+    """The largest difference of an output to that of onnxruntime; None without it."""
+    try:
+        runtime: Any = import_module("onnxruntime")
+    except ImportError:
+        return None
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3  # it warns of what torch's exporter left in the file
+    session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        inputs = sample_input(network, STEPS, BATCH)
+    (found,) = session.run(None, {"input": inputs.numpy()})
+    return float((torch.from_numpy(found) - network(inputs)[0]).abs().max())
+
+
+def _told_of_onnx(report: dict[str, Any]) -> str:
+    apart = report["difference"]
+    said = (
+        "not compared: onnxruntime is not installed" if apart is None else f"largest difference of outputs: {apart:.3g}"
+    )
+    return f"{said}\nfile: {report['file']}"
 
 
 def _layer(folder: Path, allow: Sequence[str], *, best: bool) -> nn.Module:

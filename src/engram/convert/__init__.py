@@ -5,7 +5,7 @@ from engram.convert._circuit import circuit_to_train, mps_to_train, train_to_cir
 from engram.convert._dilation import dilation
 from engram.convert._linear import deepen, flat_weights, flatten
 from engram.convert._memoryless import Candidate, Found, search_memoryless
-from engram.convert._onnx import to_onnx
+from engram.convert._onnx import sample_input, to_onnx
 from engram.convert._sigmoid import Forgetting, forgetting
 from engram.convert._tightness import DimensionCount, count_dimensions, memoryless_twin
 from engram.convert._unitary import Conversion, to_orthogonal
@@ -26,6 +26,7 @@ __all__ = [
     "forgetting",
     "memoryless_twin",
     "mps_to_train",
+    "sample_input",
     "search_memoryless",
     "to_onnx",
     "to_orthogonal",

@@ -1,85 +1,136 @@
-"""Layers as files that other programs run."""
+"""Networks as ONNX files, which other programs run: torch.export writes the network down, its loops as ``Scan``."""
 
+import copy
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
+from torch import Tensor, nn
+from torch.export import Dim
 
+from engram.convert._baked import baked
 from engram.errors import DTypeError, OptionError
 from engram.files import write_whole
-from engram.nn import RNN
+from engram.models import Network
+from engram.nn import Recurrent, TensorNet
 
-ACTIVATIONS = {"identity": "Affine", "tanh": "Tanh", "relu": "Relu", "sigmoid": "Sigmoid"}
-"""Of a step, by ONNX's names."""
+PACKAGES = ("onnx", "onnxscript")
+STEPS, BATCH = 5, 3
+"""Of the sequences that a network is followed with; the file takes any other number."""
 
 
-@torch.no_grad()
-def to_onnx(layer: RNN, path: Path | str) -> None:
-    """Write a layer as an ONNX model of ``RNN`` nodes: ``input`` to ``output``, any number of steps and of sequences.
+def to_onnx(network: nn.Module, path: Path | str, sample: Tensor | None = None) -> None:
+    """Write a network, or a layer, as an ONNX model: ``input`` to ``output``, any number of steps and of sequences.
 
-    For an :class:`engram.nn.RNN` under any map (its matrix is baked in) with activation identity, tanh, relu or sigmoid
-    in the recurrence, from a zero initial state. Dropout is left out. Needs the package onnx.
-    onnxruntime runs ``RNN`` nodes in float32 only: write ``layer.float()`` for it.
+    Everything that follows from the weights alone (the matrix of a map) is computed before. The network is written as in
+    evaluation, without dropout, and starts from its own initial state. Of a network that answers once, after a fixed
+    number of inputs (:class:`engram.nn.TensorNet`), the number of steps stays fixed. Needs the packages onnx and
+    onnxscript.
+
+    Args:
+        network: an :class:`engram.models.Network`, a layer, or any module with one tensor ``(T, B, ...)`` as its input.
+        path: of the file.
+        sample: an input, with at least two steps and sequences; default: of a Network or a layer of engram, random
+            numbers of the right form.
     """
-    _check(layer)
-    try:
-        onnx: Any = import_module("onnx")
-    except ImportError:
-        raise OptionError("to write an ONNX file the package onnx is needed: pip install onnx") from None
-    helper, kinds = onnx.helper, onnx.TensorProto
-    kind = kinds.DOUBLE if layer.cells[0].weight_ih.dtype == torch.float64 else kinds.FLOAT
-    order = [1, 0, 2] if layer.batch_first else [0, 1, 2]  # to time first, and back
-    nodes = [helper.make_node("Transpose", ["input"], ["x0"], perm=order)]
-    weights: dict[str, npt.NDArray[Any]] = {"width": np.array([0, 0, layer.directions * layer.hidden_size])}
-    for number in range(layer.num_layers):
-        named = _weights(layer, number)
-        weights |= named
-        options: dict[str, Any] = {
-            "hidden_size": layer.hidden_size,
-            "direction": "bidirectional" if layer.bidirectional else "forward",
-            "activations": [ACTIVATIONS[layer.cells[0].activation]] * layer.directions,
-        }
-        if layer.cells[0].activation == "identity":  # alpha x + beta
-            options |= {"activation_alpha": [1.0] * layer.directions, "activation_beta": [0.0] * layer.directions}
-        nodes += [
-            helper.make_node("RNN", [f"x{number}", *named], [f"y{number}"], **options),  # (T, directions, B, H)
-            helper.make_node("Transpose", [f"y{number}"], [f"z{number}"], perm=[0, 2, 1, 3]),
-            helper.make_node("Reshape", [f"z{number}", "width"], [f"x{number + 1}"]),
-        ]
-    nodes.append(helper.make_node("Transpose", [f"x{layer.num_layers}"], ["output"], perm=order))
-    axes = ["batch", "steps"] if layer.batch_first else ["steps", "batch"]
-    sizes = {"input": layer.input_size, "output": layer.directions * layer.hidden_size}
-    ends = [helper.make_tensor_value_info(name, kind, [*axes, size]) for name, size in sizes.items()]
-    constants = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
-    graph = helper.make_graph(nodes, type(layer).__name__, ends[:1], ends[1:], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
-    onnx.checker.check_model(model)
-    write_whole(Path(path), model.SerializeToString())
-
-
-def _weights(layer: RNN, number: int) -> dict[str, npt.NDArray[Any]]:
-    """W, R and B of a layer, as ONNX orders them: directions first, two biases."""
-    cells: list[Any] = list(layer.cells[number * layer.directions : (number + 1) * layer.directions])
-    zero = torch.zeros_like(cells[0].weight_ih[:, 0])
-    parts = {
-        "W": [cell.weight_ih for cell in cells],
-        "R": [cell.weight_hh for cell in cells],
-        "B": [torch.cat([zero if cell.bias is None else cell.bias, zero]) for cell in cells],
-    }
-    return {f"{name}{number}": torch.stack(part).cpu().numpy() for name, part in parts.items()}
-
-
-def _check(layer: RNN) -> None:
-    if not isinstance(layer, RNN):
-        raise DTypeError(f"ONNX has a node for engram.nn.RNN and its presets alone; got {type(layer).__name__}")
-    cell = layer.cells[0]
-    in_time = cell.activation_in == "recurrence" or cell.activation == "identity"
-    if cell.activation not in ACTIVATIONS or not in_time or cell.start is not None or cell.weight_ih.is_complex():
-        raise OptionError(
-            f"ONNX's RNN knows the activations {', '.join(ACTIVATIONS)}, in the recurrence, of real numbers, from a "
-            f"zero initial state; this layer has activation={cell.activation!r}, activation_in={cell.activation_in!r}, "
-            f"{cell.weight_ih.dtype}, initial_state={'zero' if cell.start is None else 'trained'!r}"
+    for package in PACKAGES:
+        try:
+            import_module(package)
+        except ImportError:
+            raise OptionError(
+                f"to write an ONNX file the packages {' and '.join(PACKAGES)} are needed: pip install "
+                f"{' '.join(PACKAGES)}"
+            ) from None
+    _check(network)
+    sample = sample_input(network) if sample is None else sample
+    core = network.core if isinstance(network, Network) else network
+    names = ["batch", "steps"] if getattr(core, "batch_first", False) else ["steps", "batch"]
+    if isinstance(core, TensorNet):
+        names.remove("steps")
+        axes = {0 if core.batch_first else 1: "batch"}
+    else:
+        axes = dict(enumerate(names))
+    alone = _Answer(copy.deepcopy(network)).eval()
+    with torch.no_grad(), _quiet():
+        dynamic = (dict.fromkeys(axes, Dim.DYNAMIC),)
+        program = torch.export.export(alone, (sample,), dynamic_shapes=dynamic)
+        written: Any = torch.onnx.export(
+            baked(program),
+            (sample,),
+            input_names=["input"],
+            output_names=["output"],
+            dynamic_shapes=(axes,),
+            dynamo=True,
+            verbose=False,
         )
+    write_whole(Path(path), written.model_proto.SerializeToString())
+
+
+class _Answer(nn.Module):
+    """What a network answers, without its state."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, input: Tensor) -> Tensor:
+        answer: Any = self.network(input)
+        output: Tensor = answer[0] if isinstance(answer, tuple) else answer
+        return output
+
+
+def _check(network: nn.Module) -> None:
+    """Refuse complex weights, and torch's own recurrent layers."""
+    for name, module in network.named_modules():
+        if isinstance(module, nn.RNNBase):
+            kind = type(module).__name__
+            raise OptionError(
+                f"torch.export unrolls torch.nn.{kind} for one number of steps, got one at {name or 'the network'!r}. "
+                f"Use a layer of engram.nn, whose loop is one operation"
+            )
+    for name, tensor in chain(network.named_parameters(), network.named_buffers()):
+        if tensor.is_complex():
+            raise DTypeError(
+                "ONNX has no complex numbers, and torch's exporter has real forms of only some complex operations; "
+                f"{name} is {tensor.dtype}. Use a real layer"
+            )
+
+
+def sample_input(network: nn.Module, steps: int = STEPS, batch: int = BATCH) -> Tensor:
+    """Random numbers, or symbols, of the form that a Network or a layer of engram takes."""
+    core: Any = network.core if isinstance(network, Network) else network
+    steps = core.steps if isinstance(core, TensorNet) else steps
+    lead = (batch, steps) if getattr(core, "batch_first", False) else (steps, batch)
+    if isinstance(network, Network):
+        if network.vocabulary or network.objects is not None:
+            count = network.vocabulary if network.objects is None else len(network.objects)
+            return torch.randint(count, lead)
+        shape: Any = network.encoder.shape
+        return torch.rand(*lead, *shape, dtype=network.dtype)
+    if isinstance(network, Recurrent | TensorNet):
+        return torch.randn(*lead, core.input_size, dtype=next(network.parameters()).dtype)
+    raise OptionError(
+        f"to_onnx knows the input of a Network or a layer of engram, got {type(network).__name__}. Pass a sample input"
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what torch's exporter says of its own inside."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

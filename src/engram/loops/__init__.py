@@ -8,6 +8,7 @@ from engram.loops._activations import ACTIVATIONS, PLAIN, activate, check_activa
 from engram.loops._choice import EXECUTORS, chosen, use
 from engram.loops._compile import Compiled, compiled_cell, forget
 from engram.loops._convolution import convolve, powers
+from engram.loops._export import exporting, scan_steps
 from engram.loops._linear_scan import in_blocks, linear_scan, linear_scan_last
 from engram.loops._loop import last, loop
 from engram.loops._memory import free_workspaces
@@ -25,6 +26,7 @@ __all__ = [
     "chosen",
     "compiled_cell",
     "convolve",
+    "exporting",
     "forget",
     "free_workspaces",
     "in_blocks",
@@ -34,6 +36,7 @@ __all__ = [
     "loop",
     "powers",
     "scan",
+    "scan_steps",
     "status",
     "use",
     "without_autocast",

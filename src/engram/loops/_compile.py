@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import _disable_current_modes
 
 from engram.loops import _composites, _torch  # noqa: F401  (adds its rules)
 from engram.loops._choice import uses_c
@@ -104,8 +105,14 @@ def compiled_cell(cell: Any, view: Any = None, width: int | None = None) -> Comp
     found = kept.get(key)
     if found is None:
         devices = [like.device] if like.device.type == "cuda" else []
-        # Nobody else's hooks see our trace, and nobody's random numbers are other for it.
-        with torch.no_grad(), saved_tensors_hooks(_same, _same), torch.random.fork_rng(devices):
+        # With numbers and gradients, whoever asks first; nobody else's hooks see it, nobody's random numbers change.
+        with (
+            torch.inference_mode(False),
+            _disable_current_modes(),
+            torch.no_grad(),
+            saved_tensors_hooks(_same, _same),
+            torch.random.fork_rng(devices),
+        ):
             found = kept[key] = _find(cell.with_built_weights() if view is None else view, width)
     return found
 
@@ -147,7 +154,16 @@ def _fingerprint(cell: Any) -> Any:
 
     if any(child is not None for child in cell._modules.values()):
         return None
-    skipped = {"_parameters", "_buffers", "_modules", "_built_from", "laws", "declared", "_non_persistent_buffers_set"}
+    skipped = {
+        "_parameters",
+        "_buffers",
+        "_modules",
+        "_built_from",
+        "_changes",
+        "laws",
+        "declared",
+        "_non_persistent_buffers_set",
+    }
     try:
         own = {
             k: v

@@ -15,6 +15,7 @@ from engram.errors import DTypeError, ShapeError
 from engram.loops import _run
 from engram.loops._choice import needs_plain, uses_c
 from engram.loops._compile import BY_KEY, FEW, Compiled, Variant, compiled_cell, tensors_of, with_tensors
+from engram.loops._export import as_scan, exporting, fits_scan, in_form
 from engram.loops._layout import Arrays, Span
 from engram.loops._memory import seen_as
 from engram.loops._plain import scan
@@ -37,11 +38,13 @@ def loop(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: 
     Returns:
         the outputs ``(T, B, H)`` or ``(rows, H)``, and the last state.
     """
+    if exporting():
+        return as_scan(cell, input, state, reverse)
     found = _found(cell, input, state)
     if found is None:
         return plain(cell, input, state, sizes, reverse)
     output, *final = _call(found, cell, input, state, sizes, reverse, whole=True)
-    return output, _in_form(final, state)
+    return output, in_form(final, state)
 
 
 def last(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> State:
@@ -50,7 +53,7 @@ def last(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: 
     found = _found(cell, input, state)
     if found is None:
         return None
-    return _in_form(list(_call(found, cell, input, state, sizes, reverse, whole=False)), state)
+    return in_form(list(_call(found, cell, input, state, sizes, reverse, whole=False)), state)
 
 
 def _found(cell: Any, input: Tensor, state: State) -> Compiled | None:
@@ -59,17 +62,17 @@ def _found(cell: Any, input: Tensor, state: State) -> Compiled | None:
         return None
     source, width = getattr(cell, "_built_from", cell), input.shape[-1]
     if torch.compiler.is_compiling():
-        name = name_of(source, width)
-        return BY_KEY[name] if name else None
-    found = compiled_cell(source, cell, width)
+        found: Compiled = loop_of(source, width, source._changes)
+    else:
+        found = compiled_cell(source, cell, width)
     return found if found.lowered is not None else None
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def name_of(cell: Any, width: int) -> str:
-    """The name of a cell's loop, made now if there is none; empty if it cannot be compiled."""
-    found = compiled_cell(cell, width=width)
-    return found.key if found.lowered is not None else ""
+def loop_of(cell: Any, width: int, changes: int) -> Compiled:
+    """The loop of a cell, made now if there is none. torch.compile does not look into it, and asks again when the
+    number of changes of the cell is another."""
+    return compiled_cell(cell, width=width)
 
 
 def _call(
@@ -113,7 +116,9 @@ def _once(found: Compiled, tensors: list[Tensor]) -> tuple[Tensor, ...] | None:
 
 
 def plain(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, State]:
-    """The Python loop."""
+    """The Python loop; where torch.compile follows it, which would unroll it for each length, torch's scan."""
+    if torch.compiler.is_compiling() and sizes is None and fits_scan(cell):
+        return as_scan(cell, input, state, reverse)
     with without_autocast(input):
         return scan(cell.step, cell.drive(input), state, sizes, reverse, cell.output, cell.fields())
 
@@ -135,12 +140,6 @@ def _named(cell: Any, name: str) -> Tensor:
             found: Tensor = tensor
             return found
     raise KeyError(name)
-
-
-def _in_form(tensors: list[Tensor], state: State) -> State:
-    """Fields in the form of a state."""
-    found = iter(tensors)
-    return each(lambda _: next(found), state)
 
 
 class _Loop(torch.autograd.Function):
@@ -285,7 +284,7 @@ def by_plain(
     form = each(lambda _: None, cell.fields())
     with without_autocast(drives[0]), torch.enable_grad():
         drive: Any = cell.drive(drives[0]) if found.with_drive else drives[0] if len(drives) == 1 else tuple(drives)
-        output, final = scan(cell.step, drive, _in_form(start, form), sizes, reverse, cell.output, cell.fields())
+        output, final = scan(cell.step, drive, in_form(start, form), sizes, reverse, cell.output, cell.fields())
         pairs = [
             (o, g) for o, g in zip([output, *parts(final)], grads, strict=True) if g is not None and o.requires_grad
         ]

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.maps._transforms import transformed
+from engram.maps._transforms import observed, transformed
 
 # The Padé approximant of degree m is exact to rounding up to this norm (Higham 2005, table 2.3; 2008, section 10.3).
 DEGREES = {
@@ -38,10 +38,12 @@ def exp_skew(skew: Tensor) -> Tensor:
     """
     if skew.dtype in (torch.bfloat16, torch.float16):  # LAPACK has no such numbers
         return exp_skew(skew.float()).to(skew.dtype)
-    if torch.compiler.is_compiling():
-        return _exp(skew)[0]  # an operator that torch.compile need not look into
+    if torch.compiler.is_exporting():
+        return torch.linalg.matrix_exp(skew)  # the program is to run without engram
     if transformed() or skew.is_meta:
         return torch.linalg.matrix_exp(skew)  # torch.func sees into torch's own operators only; meta has no numbers
+    if observed():
+        return _exp(skew)[0]  # an operator: torch.compile need not look into it, fake tensors have no numbers
     return _Exp.apply(skew)
 
 

@@ -57,6 +57,7 @@ class BareCell(nn.Module, ABC):
     starts: ClassVar[dict[str, float]] = {"zero": 0.0, "trained": 0.0}
 
     _like: Tensor  # without numbers, and in no file: the dtype and device of what is declared
+    _changes: int = 0  # of attributes: torch.compile looks at this number, where it does not look into the loop
 
     def __init__(
         self,
@@ -230,6 +231,7 @@ class BareCell(nn.Module, ABC):
         super().__setattr__(name, value)
         if name != "training":
             loops.forget(self)
+            self.__dict__["_changes"] = self._changes + 1
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not parametrize.is_parametrized(self):

@@ -26,6 +26,11 @@ class Rows(NamedTuple):
 def rows_of(input: Tensor | PackedSequence, features: int, batch_first: bool) -> Rows:
     """Bring an input to :class:`Rows`."""
     if isinstance(input, PackedSequence):
+        if torch.compiler.is_exporting():
+            raise OptionError(
+                "a layer is exported for a padded batch (time, batch, features), got a PackedSequence, whose number of "
+                "rows differs from step to step. Use torch.nn.utils.rnn.pad_packed_sequence"
+            )
         return _packed(input, features)
     if not isinstance(input, Tensor):
         raise DTypeError(

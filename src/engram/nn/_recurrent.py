@@ -189,7 +189,7 @@ class Recurrent(Made):
         self, cell: Any, data: Tensor, start: State, sizes: Tensor | None, reverse: bool, keep: bool
     ) -> tuple[Any, State]:
         cell = with_built_weights(cell)
-        if self.checkpoint_every is None or transformed():
+        if self.checkpoint_every is None or transformed() or torch.compiler.is_exporting():
             output, final = cell.run(data, start, sizes, reverse)
             return output, final
         return run_in_segments(cell, data, start, sizes, reverse, self.checkpoint_every, keep)

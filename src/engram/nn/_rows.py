@@ -13,7 +13,7 @@ class TimeLine:
     def __init__(self, rows: Tensor, sizes: Tensor | None, reverse: bool) -> None:
         self.sizes, self.reverse = sizes, reverse
         if sizes is None:
-            self.steps, self.batch = int(rows.shape[0]), int(rows.shape[1])
+            self.steps, self.batch = rows.shape[0], rows.shape[1]
             self.lengths = torch.full((self.batch,), self.steps, device=rows.device)
             return
         self.steps, self.batch = len(sizes), int(sizes[0])

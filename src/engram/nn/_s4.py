@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from engram.errors import check_choice
 from engram.maps import transformed
 from engram.nn._hippo import legs, low_rank, normal_basis
-from engram.nn._state_space import StateSpace, System, complex_of
+from engram.nn._state_space import Pairs, StateSpace, System, complex_of
 
 BLOCK = 64
 """Steps that are gathered by one product before the state matrix is applied."""
@@ -40,6 +40,19 @@ class LowRankSystem(System):
         d = 1 / (2 / self.dt - self.rates)
         v = (2 / self.dt + self.rates) * state - self.p * self._along_p(state) + 2 * self.b * input[..., None]
         return d * v - d * self.p * (self._along_p(d * v) / (1 + self._along_p(d * self.p)))
+
+    def in_pairs(self) -> Pairs:
+        """By the whole matrix: O(N^2) a step and feature."""
+        a, b, c = self._squares(0), self._krylov(1)[..., 0], self._row()
+
+        def step(input: Tensor, state: Tensor) -> Tensor:
+            new = (a @ state.flatten(-2)[..., None])[..., 0] + b * input[..., None]
+            return new.unflatten(-1, (-1, 2))
+
+        def read(state: Tensor, channel: int) -> Tensor:
+            return (c[:, channel] * state.flatten(-2)).sum(-1)
+
+        return Pairs(step, read)
 
     def _along_p(self, state: Tensor) -> Tensor:
         """p^* s over both halves of the pairs, a real number."""

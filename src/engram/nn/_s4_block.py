@@ -1,6 +1,7 @@
 """The block around a state space system, and the layers made of such blocks: S4 and S4D."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Unpack
 
 import torch
@@ -8,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engram.errors import DTypeError, OptionError, check_choice
-from engram.loops import chosen, convolve, scan
+from engram.loops import chosen, exporting, scan, scan_steps
 from engram.nn._bare_cell import BareCell
+from engram.nn._convolved import convolved, convolved_operator
 from engram.nn._inputs import Rows, check_dropout
 from engram.nn._options import BlockOptions
 from engram.nn._recurrent import Recurrent
@@ -122,23 +124,31 @@ class S4DCell(BareCell):
         """
         system, drive = self.space.discretize(), self.drive(input)
         line, normed = TimeLine(drive, sizes, reverse), self._normed(drive, before=True)
-        if not self.two_sided and (self.mode == "recurrence" or chosen() == "plain" or line.steps == 1):
+        if exporting():
+            said, pairs = self._scanned(system, wide(normed), state, reverse)
+            memory = complex_of(pairs)
+        elif torch.compiler.is_compiling():
+            before = None if state is None else complex_of(state.memory)
+            said, memory = convolved_operator(system, wide(normed), before, reverse)
+        elif not self.two_sided and (self.mode == "recurrence" or chosen() == "plain" or line.steps == 1):
             before = complex_of((self.initial_state(line.batch) if state is None else state).memory)
             said, memory = scan(system.step, wide(normed), before, sizes, reverse, system.read)
         else:
-            said, memory = self._convolved(system, wide(normed), line, state)
+            before = None if state is None else complex_of(state.memory)
+            said, memory = convolved(system, wide(normed), before, line)
         output = self._finish(drive, said.to(normed.dtype) + self.space.skip * normed)
         return output, _state(line.last(output), memory)
 
-    def _convolved(self, system: System, normed: Tensor, line: TimeLine, state: State) -> tuple[Tensor, Tensor]:
-        """What the systems say at all steps, and their last states."""
-        said = convolve(line.begin_first(normed), *system.kernel(line.steps))
-        memory = system.collect(line.end_first(normed))
-        if state is not None:
-            before = complex_of(state.memory)
-            said = said + system.response(before, line.steps)
-            memory = memory + system.later(before, line.lengths, line.steps)
-        return line.back(said), memory
+    def _scanned(self, system: System, normed: Tensor, state: State, reverse: bool) -> tuple[Tensor, Tensor]:
+        """What the systems say at all steps, and their last states as pairs: step by step, in real arithmetic."""
+        step, read = system.in_pairs()
+        start = (self.initial_state(normed.shape[1]) if state is None else state).memory.to(normed.dtype)
+        said, memory = scan_steps(step, normed, start, reverse, partial(read, channel=0))
+        if self.two_sided:  # the same from the other end: what is said of a step knows the steps after it only
+            none = torch.zeros_like(normed[:1])
+            after = torch.cat([none, normed[:-1]] if reverse else [normed[1:], none])
+            said = said + scan_steps(step, after, torch.zeros_like(start), not reverse, partial(read, channel=1))[0]
+        return said, memory
 
     def _normed(self, rows: Tensor, before: bool) -> Tensor:
         """The norm, where it stands before (or after) the systems."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from engram.errors import check_choice
 from engram.loops import powers
 from engram.nn._hippo import INITS, diagonal
-from engram.nn._state_space import StateSpace, System, complex_of
+from engram.nn._state_space import Pairs, StateSpace, System, complex_of
 
 METHODS = ("bilinear", "zoh")
 
@@ -33,6 +33,18 @@ class DiagonalSystem(System):
 
     def step(self, input: Tensor, state: Tensor) -> Tensor:
         return self.a * state + self.b * input[..., None]
+
+    def in_pairs(self) -> Pairs:
+        (a, ai), (b, bi), (c, ci) = ((z.real.clone(), z.imag.clone()) for z in (self.a, self.b, self.c))
+
+        def step(input: Tensor, state: Tensor) -> Tensor:
+            re, im, u = state[..., 0], state[..., 1], input[..., None]
+            return torch.stack([a * re - ai * im + b * u, a * im + ai * re + bi * u], -1)
+
+        def read(state: Tensor, channel: int) -> Tensor:
+            return 2 * (c[channel] * state[..., 0] - ci[channel] * state[..., 1]).sum(-1)
+
+        return Pairs(step, read)
 
     def kernel(self, length: int) -> Tensor:
         inner, outer = self._tables(length)

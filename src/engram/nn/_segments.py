@@ -37,7 +37,8 @@ def run_in_segments(
 
 def _cut(data: Tensor, sizes: Tensor | None, every: int) -> Iterator[tuple[Tensor, Tensor | None]]:
     if sizes is None:
-        yield from ((piece, None) for piece in data.split(every))
+        count = -(-data.shape[0] // every)  # slices: torch.compile then asks for this count only, not for T
+        yield from ((data[k * every : (k + 1) * every], None) for k in range(count))
         return
     alive = sizes.split(every)
     yield from zip(data.split([int(n.sum()) for n in alive]), alive, strict=True)

@@ -7,7 +7,8 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -29,6 +30,15 @@ def complex_of(pairs: Tensor) -> Tensor:
     return torch.complex(pairs[..., 0], pairs[..., 1])
 
 
+class Pairs(NamedTuple):
+    """A system on real and imaginary parts, ``(B, H, N/2, 2)``."""
+
+    step: Callable[[Tensor, Tensor], Tensor]
+    """A s + B u for an input ``(B, H)``."""
+    read: Callable[[Tensor, int], Tensor]
+    """2 Re(C s) of a channel, ``(B, H)``."""
+
+
 class System(ABC):
     """The system in discrete time. States are complex ``(B, H, N/2)``; B may be anything that broadcasts."""
 
@@ -42,6 +52,10 @@ class System(ABC):
     def read(self, state: Tensor) -> Tensor:
         """2 Re(C s), ``(B, H)``."""
         return 2 * (self.c[0] * state).sum(-1).real
+
+    @abstractmethod
+    def in_pairs(self) -> "Pairs":
+        """The same system in real arithmetic, for programs in which there are no complex numbers."""
 
     @abstractmethod
     def kernel(self, length: int) -> Tensor:

@@ -1,0 +1,99 @@
+"""ONNX files of whole networks: onnxruntime, which knows nothing of engram, computes the same."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from onnxruntime import InferenceSession, SessionOptions
+from torch import nn
+
+from engram.convert import sample_input, to_onnx
+from engram.errors import DTypeError, OptionError
+from engram.models import MODELS, Model, make_network
+from engram.nn import RNN, URNN, TensorNet
+from engram.tasks import Adding, Copy, Task
+from every_layer import REAL, SYSTEMS, slow_but
+
+COMPLEX = ("urnn", "full-capacity", "eurnn", "scurnn")
+QUICK = {"exprnn", "s4d"}
+
+
+def apart(network: Any, path: Path) -> float:
+    """The largest difference, relative to the largest output where that is above one, at other sizes."""
+    options = SessionOptions()
+    options.log_severity_level = 3
+    session = InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    worst = 0.0
+    for steps, batch in ((9, 2), (1, 1), (30, 7)):
+        x = sample_input(network, steps, batch)
+        (found,) = session.run(None, {"input": x.numpy()})
+        with torch.no_grad():
+            answer = network(x)
+        right = answer[0] if isinstance(answer, tuple) else answer
+        assert found.shape == tuple(right.shape)
+        worst = max(worst, float((torch.from_numpy(found) - right).abs().max() / right.abs().max().clamp(min=1)))
+    return worst
+
+
+@pytest.mark.parametrize("name", slow_but(MODELS, QUICK))
+def test_every_model(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    is_tensor = issubclass(MODELS[name].kind, TensorNet)
+    task: Task = Adding(6) if is_tensor else Copy(5)
+    network = make_network(task, Model(name, hidden=6, layers=1 if is_tensor else 2)).eval()
+    if name in COMPLEX or any(isinstance(module, nn.RNNBase) for module in network.modules()):
+        with pytest.raises((DTypeError, OptionError), match="no complex numbers|unrolls torch.nn"):
+            to_onnx(network, tmp_path / "a.onnx")
+        return
+    to_onnx(network, tmp_path / "a.onnx")
+    assert apart(network, tmp_path / "a.onnx") < 1e-5
+
+
+@pytest.mark.parametrize("name", slow_but(REAL | SYSTEMS, {"modrelu", "both ways, batch first"}))
+def test_every_layer(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    layer = (REAL | SYSTEMS)[name]().eval()
+    to_onnx(layer, tmp_path / "a.onnx")
+    assert apart(layer, tmp_path / "a.onnx") < 1e-5
+
+
+def test_double(tmp_path: Path) -> None:
+    layer = RNN(3, 4, map="cayley", initial_state="trained", dtype=torch.float64).eval()
+    to_onnx(layer, tmp_path / "a.onnx")
+    assert apart(layer, tmp_path / "a.onnx") < 1e-12
+
+
+def test_the_network_stays_as_it_is(tmp_path: Path) -> None:
+    layer = RNN(3, 4, 2, dropout=0.5).train()
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    to_onnx(layer, tmp_path / "a.onnx")
+    assert layer.training
+    assert all(torch.equal(before[name], value) for name, value in layer.state_dict().items())
+    layer.eval()
+    assert apart(layer, tmp_path / "a.onnx") < 1e-5
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxscript"])
+def test_without_the_package(package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(OptionError, match="pip install onnx onnxscript"):
+        to_onnx(RNN(3, 4), tmp_path / "a.onnx")
+
+
+def test_refused(tmp_path: Path) -> None:
+    with pytest.raises(DTypeError, match="ONNX has no complex numbers"):
+        to_onnx(URNN(3, 4), tmp_path / "a.onnx")
+    with pytest.raises(OptionError, match=r"torch.export unrolls torch.nn.GRU .* got one at '1'"):
+        to_onnx(nn.Sequential(nn.Linear(3, 3), nn.GRU(3, 4)), tmp_path / "a.onnx")
+    with pytest.raises(OptionError, match="got Linear. Pass a sample"):
+        to_onnx(nn.Linear(3, 4), tmp_path / "a.onnx")
+
+
+def test_a_module_of_ones_own(tmp_path: Path) -> None:
+    module = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
+    to_onnx(module, tmp_path / "a.onnx", sample=torch.randn(5, 2, 3))
+    x = torch.randn(8, 3, 3)
+    (found,) = InferenceSession(tmp_path / "a.onnx").run(None, {"input": x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(found), module(x).detach(), atol=1e-6, rtol=0)

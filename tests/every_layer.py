@@ -1,0 +1,135 @@
+"""One layer of every kind of recurrence, own cells among them: what must go through torch's transforms and exporters."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from engram.nn import (
+    CPBIRNN,
+    CPRNN,
+    EURNN,
+    GORU,
+    MIRNN,
+    RAC,
+    RNN,
+    S4,
+    S4D,
+    BilinearRNN,
+    Cell,
+    DepthRNN,
+    HenaffRNN,
+    LinearRNN,
+    NonNormalRNN,
+    Recurrent,
+    SecondOrderRNN,
+    SpectralRNN,
+)
+from engram.state import Field
+
+FEATURES, HIDDEN = 3, 4
+
+
+class LeakyCell(Cell):
+    equation = "h_t = 0.9 h_{t-1} + 0.1 tanh(W_hh h_{t-1} + W_ih x_t + b)"
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        return 0.9 * state + 0.1 * torch.tanh(drive + state @ self.weight_hh.mT)
+
+
+class LeakyRNN(Recurrent):
+    cell = LeakyCell
+
+
+class Aged(NamedTuple):
+    h: Any
+    age: Any
+
+
+class AgedCell(Cell):
+    equation = "h_t = tanh(W_hh h_{t-1} + W_ih x_t + b) / (1 + t): the number of the step is an integer field"
+
+    def fields(self) -> Aged:
+        return Aged(Field(self.hidden_size), Field(dtype=torch.int64))
+
+    def step(self, drive: Tensor, state: Aged) -> Aged:
+        new = torch.tanh(drive + state.h @ self.weight_hh.mT) / (1 + state.age[:, None])
+        return Aged(new, state.age + 1)
+
+
+class AgedRNN(Recurrent):
+    cell = AgedCell
+
+
+class MeetingCell(Cell):
+    equation = "h_t = tanh(W^T W h_{t-1} + W_ih x_t + b) - mean of h_{t-1} over the batch: rows meet, there is no plan"
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        turned = (state @ self.weight_hh.mT) @ self.weight_hh  # a weight beside its transpose
+        return torch.tanh(drive + turned) - 0.1 * state.mean(0, keepdim=True)
+
+
+class MeetingRNN(Recurrent):
+    cell = MeetingCell
+
+
+def _of(kind: Any, *args: Any, **options: Any) -> Callable[..., Recurrent]:
+    return lambda **more: kind(FEATURES, HIDDEN, *args, **options, **more)
+
+
+REAL: dict[str, Callable[..., Recurrent]] = {
+    "free": _of(RNN),
+    "exponential": _of(RNN, map="exponential"),
+    "cayley": _of(RNN, map="cayley"),
+    "both ways, batch first": _of(RNN, bidirectional=True, batch_first=True),
+    "two layers": _of(RNN, 2, activation="relu"),
+    "modrelu": _of(RNN, activation="modrelu"),
+    "modrelu in depth": _of(RNN, activation="modrelu", activation_in="depth"),
+    "trained start": _of(RNN, initial_state="trained"),
+    "last step": _of(RNN, return_sequence=False),
+    "non-normal": _of(NonNormalRNN),
+    "spectral": _of(SpectralRNN),
+    "goru": _of(GORU),
+    "mirnn": _of(MIRNN),
+    "rac": _of(RAC),
+    "second order": _of(SecondOrderRNN),
+    "bilinear": _of(BilinearRNN),
+    "cprnn": _of(CPRNN, rank=5),
+    "cpbirnn": _of(CPBIRNN, rank=5),
+    "henaff": _of(HenaffRNN),
+    "linear": _of(LinearRNN),
+    "depth": _of(DepthRNN),
+    "own cell": _of(LeakyRNN),
+    "own cell under a map": _of(LeakyRNN, map="cayley"),
+    "own cell without a plan": _of(MeetingRNN),
+    "own cell with an integer": _of(AgedRNN),
+}
+SYSTEMS: dict[str, Callable[..., Recurrent]] = {
+    "s4": _of(S4, 2, state_size=4),
+    "s4d": _of(S4D, 2, state_size=4),
+    "s4d, two-sided": _of(S4D, state_size=4, two_sided=True, bidirectional=True),
+}
+COMPLEX: dict[str, Callable[..., Recurrent]] = {
+    "complex": lambda **o: RNN(FEATURES, HIDDEN, **{**o, "dtype": torch.complex128}),
+    "eurnn": lambda **o: EURNN(FEATURES, HIDDEN, **{**o, "dtype": torch.complex128}),
+}
+EVERY = REAL | SYSTEMS | COMPLEX
+
+
+def slow_but(names: Iterable[str], quick: set[str]) -> list[Any]:
+    """Parameters of a test of which only some belong to the fast tier."""
+    assert quick <= set(names)
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+def sequence(layer: Any, steps: int, batch: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Random numbers in the form that the layer takes."""
+    lead = (batch, steps) if layer.batch_first else (steps, batch)
+    return torch.randn(*lead, FEATURES, dtype=dtype)
+
+
+def tensors(value: Any) -> list[Tensor]:
+    """The tensors of what a layer returns."""
+    return [value] if isinstance(value, Tensor) else [t for part in value for t in tensors(part)]
