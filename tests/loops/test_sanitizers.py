@@ -58,11 +58,8 @@ def test_under_sanitizers(compiled: str, name: str, tmp_path: Path) -> None:
         pytest.skip("this compiler has no sanitizers")
     flags = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
     settings = {"CC": compiler, "ENGRAM_CACHE": str(tmp_path), "ENGRAM_CFLAGS": flags, "LD_PRELOAD": library}
-    program = PROGRAM.format(
-        folder=str(Path(__file__).parent),
-        cells="[]" if name == "random" else f"[{name}]",
-        seeds=5 if name == "random" else 0,
-    )
+    cells, seeds = ("[]", 5) if name == "random" else (f"[{name}]", 0)
+    program = PROGRAM.format(folder=str(Path(__file__).parent), cells=cells, seeds=seeds)
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, **settings, "ASAN_OPTIONS": "detect_leaks=0"},
