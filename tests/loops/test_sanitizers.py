@@ -38,16 +38,18 @@ for kind in {cells}:
     for features, hidden in ((1, 1), (3, 3), (3, 17)):
         run(kind(features, hidden))
         count += 1
-for seed in range(5):
+for seed in range({seeds}):
     run(random_cell(random.Random(seed), only_c=True))
     count += 1
 print("ran", count)
 """
-CELLS = "[RNNCell, MIRNNCell, RACCell, BilinearCell, SecondOrderCell, CPBilinearCell, CPCell, GORUCell, HenaffCell]"
+CELLS = ["RNNCell", "MIRNNCell", "RACCell", "BilinearCell", "SecondOrderCell", "CPBilinearCell", "CPCell", "GORUCell"]
+CELLS += ["HenaffCell"]
 
 
 @pytest.mark.slow
-def test_under_sanitizers(compiled: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [*CELLS, "random"])
+def test_under_sanitizers(compiled: str, name: str, tmp_path: Path) -> None:
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("no gcc")
@@ -56,7 +58,8 @@ def test_under_sanitizers(compiled: str, tmp_path: Path) -> None:
         pytest.skip("this compiler has no sanitizers")
     flags = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
     settings = {"CC": compiler, "ENGRAM_CACHE": str(tmp_path), "ENGRAM_CFLAGS": flags, "LD_PRELOAD": library}
-    program = PROGRAM.format(folder=str(Path(__file__).parent), cells=CELLS)
+    cells, seeds = ("[]", 5) if name == "random" else (f"[{name}]", 0)
+    program = PROGRAM.format(folder=str(Path(__file__).parent), cells=cells, seeds=seeds)
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, **settings, "ASAN_OPTIONS": "detect_leaks=0"},
@@ -65,6 +68,6 @@ def test_under_sanitizers(compiled: str, tmp_path: Path) -> None:
         timeout=900,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    assert done.stdout.strip() == "ran 32"
+    assert done.stdout.strip() == ("ran 5" if name == "random" else "ran 3")
     built = [path for path in tmp_path.rglob("*.so") if b"__asan" in path.read_bytes()]
-    assert len(built) > 10, "the libraries that ran were not those of this test"
+    assert len(built) >= 2, "the libraries that ran were not those of this test"
