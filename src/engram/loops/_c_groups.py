@@ -3,28 +3,16 @@
 from typing import Any
 
 from engram.loops._c_functions import ONLY_REAL, ONLY_WHOLE, aten, expression
-from engram.loops._c_others import others
-from engram.loops._c_views import ONE, ZERO, Memory, View
-from engram.loops._generate import Generator, Group
+from engram.loops._c_loops import copy, loops
+from engram.loops._c_views import ZERO, View
+from engram.loops._c_writer import Group, Writer
 from engram.loops._graph import Node
 from engram.loops._trace import CannotCompile, Ref
 
 CHOOSES = (aten.where, aten.masked_fill)
 
 
-def node(g: Generator, item: Node) -> None:
-    """Write a node, now or, if it is pointwise, with its group."""
-    if item.kind == "pointwise" or item.kind == "fill":
-        _pointwise(g, item)
-    elif item.kind in ("reshape", "permute", "expand", "slice"):
-        _view(g, item)
-    elif item.kind in ("cat", "pad"):
-        _join(g, item)
-    else:
-        others(g, item)
-
-
-def _pointwise(g: Generator, item: Node) -> None:
+def pointwise(g: Writer, item: Node) -> None:
     if item.kind == "pointwise" and _expression(g, item) is None:
         raise CannotCompile(f"{item.info[0]} is not known in C", item.line)
     shape = g.graph.values[item.result].shape
@@ -40,12 +28,12 @@ def _pointwise(g: Generator, item: Node) -> None:
     g.group.behind.add(item.result)
 
 
-def _hidden(g: Generator, value: int) -> bool:
+def _hidden(g: Writer, value: int) -> bool:
     """Whether a value waits for the open group and is not one of its registers."""
     return g.group is not None and value in g.group.behind and value not in g.group.made
 
 
-def _expression(g: Generator, item: Node) -> tuple[str, list[Any]] | None:
+def _expression(g: Writer, item: Node) -> tuple[str, list[Any]] | None:
     function, args, kwargs = item.info
     if function is aten._to_copy.default:
         return _cast(g.type_of(args[0].number), g.type_of(item.result)), list(args)
@@ -73,14 +61,14 @@ def _cast(before: str, after: str) -> str:
     return f"({after}){{0}}"
 
 
-def _view(g: Generator, item: Node) -> None:
+def view(g: Writer, item: Node) -> None:
     """The same numbers seen otherwise: no code, unless a reshape needs them one after the other."""
     value = item.args[0]
     view = g.in_memory(value)
     shape = g.graph.values[item.result].shape
     if item.kind == "reshape" and not view.is_dense():
         dense = g.in_scratch(value)
-        g.copy_to(value, dense)
+        copy_to(g, value, dense)
         view = dense
         if g.group is not None and value in g.group.made:
             g.group.behind.add(item.result)
@@ -102,7 +90,7 @@ def _view(g: Generator, item: Node) -> None:
         g.group.behind.add(item.result)
 
 
-def part(g: Generator, view: View, axis: int, first: int, last: int, step: int) -> View:
+def part(g: Writer, view: View, axis: int, first: int, last: int, step: int) -> View:
     """A slice of a view."""
     stride = view.strides[axis]
     offset = (*view.offset, g.size(first * stride.value)) if first and stride.value else view.offset
@@ -111,7 +99,7 @@ def part(g: Generator, view: View, axis: int, first: int, last: int, step: int) 
     return View(view.memory, shape, (*view.strides[:axis], scaled, *view.strides[axis + 1 :]), offset)
 
 
-def _join(g: Generator, item: Node) -> None:
+def join(g: Writer, item: Node) -> None:
     """Each piece is stored at its place, from the open group if it is made there; around a pad lie zeros."""
     whole = g.home(item.result)
     g.views[item.result] = whole
@@ -132,18 +120,28 @@ def _join(g: Generator, item: Node) -> None:
             raise CannotCompile("a part of a row is shared", item.line)
         if g.type_of(value) != g.type_of(item.result):
             raise CannotCompile("parts of different types are joined", item.line)
-        g.copy_to(value, place)
+        copy_to(g, value, place)
         if g.group is not None and value in g.group.made:
             g.group.behind.add(item.result)
 
 
-def copy(g: Generator, source: View, target: View) -> None:
-    """A loop that only moves numbers, written at once."""
-    x = "x"
-    _loops(g, source.shape, [("read", x, source)], [], [(x, target)])
+def settled(g: Writer, value: int) -> View:
+    """Where a value lies, and its numbers are there: a group that they wait for is written first."""
+    view = g.in_memory(value)
+    if g.group is not None and value in g.group.behind:
+        close(g)
+    return view
 
 
-def close(g: Generator) -> None:
+def copy_to(g: Writer, value: int, place: View) -> None:
+    """Store a value at a place: in the open group if it is made there, else by a loop of its own."""
+    if g.group is not None and value in g.group.made:
+        g.group.stores.append((value, place))
+    else:
+        copy(g, settled(g, value), place)
+
+
+def close(g: Writer) -> None:
     """Write the open group."""
     group = g.group
     if group is None:
@@ -169,16 +167,16 @@ def close(g: Generator) -> None:
                 names[a] = f"x{len(reads)}"
                 reads.append(("read", names[a], _padded(g, g.views[a], len(group.shape))))
     body = [(names[item.result], g.type_of(item.result), _render(g, item, names)) for item in nodes]
-    _loops(g, group.shape, reads, body, [(names[value], view) for value, view in group.stores])
+    loops(g, group.shape, reads, body, [(names[value], view) for value, view in group.stores])
 
 
-def _padded(g: Generator, view: View, rank: int) -> View:
+def _padded(g: Writer, view: View, rank: int) -> View:
     """A view of lower rank broadcasts along the axes it lacks."""
     missing = rank - len(view.shape)
     return View(view.memory, (1,) * missing + view.shape, (ZERO,) * missing + view.strides, view.offset)
 
 
-def _render(g: Generator, item: Node, names: dict[int, str]) -> Any:
+def _render(g: Writer, item: Node, names: dict[int, str]) -> Any:
     """The expression of a node, as a function of whether it is on vectors."""
     if item.kind == "fill":
         return lambda vectors: ("all({})" if vectors else "{}").format(_constant(g, item.info, g.type_of(item.result)))
@@ -215,95 +213,5 @@ def _render(g: Generator, item: Node, names: dict[int, str]) -> Any:
     return write
 
 
-def _constant(g: Generator, value: Any, type: str) -> str:
+def _constant(g: Writer, value: Any, type: str) -> str:
     return g.number(float(value)) if type == "REAL" else g.size(int(value)).name
-
-
-def _loops(
-    g: Generator,
-    shape: tuple[int, ...],
-    reads: list[tuple[str, str, View]],
-    body: list[tuple[str, str, Any]],
-    stores: list[tuple[str, View]],
-) -> None:
-    """For every row: loops over the axes, the last one in vectors if all that is read and stored allows it."""
-    views = [view for _, _, view in reads] + [view for _, view in stores]
-    if len(shape) != 1 and all(v.is_single() or (v.shape == shape and v.is_dense()) for v in views):
-        count = 1
-        for size in shape:
-            count *= size
-        shape = (count,)
-        flat = {
-            id(v): View(v.memory, (count,), (ZERO if v.is_single() and count != 1 else ONE,), v.offset) for v in views
-        }
-        reads = [(a, name, flat[id(v)]) for a, name, v in reads]
-        stores = [(name, flat[id(v)]) for name, v in stores]
-        views = list(flat.values())
-    last = [ZERO if v.shape[-1] == 1 and shape[-1] != 1 else v.strides[-1] for v in views]
-    types = {v.memory.type for v in views}
-    vectors = types == {"REAL"} and all(s.value in (0, 1) for s in last) and shape[-1] != 1
-    vectors = vectors and all(t in ("REAL", "uint8_t") for _, t, _ in body)
-    vectors = vectors and all(v.strides[-1].value == 1 for _, v in stores)
-    rank = len(shape)
-    g.emit("for (int64_t i = 0; i < m; i++) {")
-    g.indent += 1
-    pointers: dict[str, str] = {}
-    for k, view in enumerate(views):
-        where = view.row()
-        if where not in pointers:
-            pointers[where] = f"q{k}"
-            constant = "" if k >= len(reads) else "const "
-            g.emit(f"{constant}{view.memory.type} *const q{k} = {where};")
-    counters = [f"i{d}" for d in range(rank - 1)] + ["j"]
-    for d in range(rank - 1):
-        g.emit(f"for (int64_t i{d} = 0; i{d} < {g.size(shape[d]).name}; i{d}++) {{")
-        g.indent += 1
-    end = g.size(shape[-1]).name
-
-    def at(view: View) -> str:
-        return f"{pointers[view.row()]} + {view.index(counters)}"
-
-    def write(mode: str) -> None:
-        single = mode == "one"
-        for _, name, view in reads:
-            place, repeated = at(view), view.shape[-1] == 1 or view.strides[-1].value == 0
-            if single:
-                g.emit(f"const {view.memory.type} {name} = *({place});")
-            elif repeated:
-                g.emit(f"const vec {name} = all(*({place}));")
-            else:
-                g.emit(
-                    f"const vec {name} = load({place});"
-                    if mode == "all"
-                    else f"const vec {name} = load_part({place}, left);"
-                )
-        for name, type, render in body:
-            kind = type if single else "vec" if type == "REAL" else "mask"
-            g.emit(f"const {kind} {name} = {render(not single)};")
-        for name, view in stores:
-            if single:
-                g.emit(f"*({at(view)}) = {name};")
-            else:
-                g.emit(f"store({at(view)}, {name});" if mode == "all" else f"store_part({at(view)}, {name}, left);")
-
-    if vectors:
-        g.emit("int64_t j = 0;")
-        g.emit(f"for (; j + VL <= {end}; j += VL) {{")
-        g.indent += 1
-        write("all")
-        g.indent -= 1
-        g.emit("}")
-        g.emit(f"if (j < {end}) {{")
-        g.indent += 1
-        g.emit(f"const int64_t left = {end} - j;")
-        write("part")
-    else:
-        g.emit(f"for (int64_t j = 0; j < {end}; j++) {{")
-        g.indent += 1
-        write("one")
-    for _ in range(rank + 1):
-        g.indent -= 1
-        g.emit("}")
-
-
-__all__ = ["Memory", "close", "copy", "node", "part"]

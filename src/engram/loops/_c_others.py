@@ -1,7 +1,9 @@
 """Nodes that are no loop over single numbers, in C: products, reductions, per-row products, choices."""
 
+from engram.loops._c_groups import settled
+from engram.loops._c_loops import copy
 from engram.loops._c_views import ONE, Number, View
-from engram.loops._generate import Generator
+from engram.loops._c_writer import Writer
 from engram.loops._graph import Node
 from engram.loops._trace import CannotCompile
 
@@ -23,7 +25,7 @@ NEXT = {
 }
 
 
-def others(g: Generator, item: Node) -> None:
+def others(g: Writer, item: Node) -> None:
     match item.kind:
         case "product":
             _product(g, item)
@@ -37,11 +39,9 @@ def others(g: Generator, item: Node) -> None:
             raise CannotCompile(f"{item.info[0] if item.info else item.kind} is not known in C", item.line)
 
 
-def _product(g: Generator, item: Node) -> None:
-    from engram.loops._c_groups import copy
-
+def _product(g: Writer, item: Node) -> None:
     value, matrix = item.args
-    view, shape = g.settled(value), g.graph.values[value].shape
+    view, shape = settled(g, value), g.graph.values[value].shape
     depth, columns = g.graph.values[matrix].shape
     lead = 1
     for size in shape[:-1]:
@@ -72,30 +72,30 @@ def _product(g: Generator, item: Node) -> None:
     g.views[item.result] = View(result, item_shape(g, item), strides)
 
 
-def item_shape(g: Generator, item: Node) -> tuple[int, ...]:
+def item_shape(g: Writer, item: Node) -> tuple[int, ...]:
     return g.graph.values[item.result].shape
 
 
-def _open(g: Generator, names: list[str], shape: tuple[int, ...]) -> None:
+def _open(g: Writer, names: list[str], shape: tuple[int, ...]) -> None:
     for name, size in zip(names, shape, strict=True):
         g.emit(f"for (int64_t {name} = 0; {name} < {g.size(size).name}; {name}++) {{")
         g.indent += 1
 
 
-def _close(g: Generator, count: int) -> None:
+def _close(g: Writer, count: int) -> None:
     for _ in range(count):
         g.indent -= 1
         g.emit("}")
 
 
-def _rows(g: Generator) -> None:
+def _rows(g: Writer) -> None:
     g.emit("for (int64_t i = 0; i < m; i++) {")
     g.indent += 1
 
 
-def _reduce(g: Generator, item: Node) -> None:
+def _reduce(g: Writer, item: Node) -> None:
     name, axes, keep = item.info
-    view = g.settled(item.args[0])
+    view = settled(g, item.args[0])
     out = g.in_scratch(item.result)
     g.views[item.result] = out
     rank, type = len(view.shape), g.type_of(item.args[0])
@@ -127,7 +127,7 @@ def _reduce(g: Generator, item: Node) -> None:
 
 
 def _extreme(
-    g: Generator, name: str, view: View, axis: int, counters: list[str], fixed: list[str], target: str, type: str
+    g: Writer, name: str, view: View, axis: int, counters: list[str], fixed: list[str], target: str, type: str
 ) -> None:
     """The first place of the largest (smallest) number; a NaN counts as both, as in torch."""
     sign = ">" if name == "argmax" else "<"
@@ -140,9 +140,9 @@ def _extreme(
     g.emit(f"{target} = found;")
 
 
-def _inner(g: Generator, item: Node) -> None:
+def _inner(g: Writer, item: Node) -> None:
     """out[..., r, c] = sum_k a[..., r, k] b[..., k, c]."""
-    a, b = g.settled(item.args[0]), g.settled(item.args[1])
+    a, b = settled(g, item.args[0]), settled(g, item.args[1])
     out = g.in_scratch(item.result)
     g.views[item.result] = out
     lead = len(out.shape) - 2
@@ -169,13 +169,11 @@ def _inner(g: Generator, item: Node) -> None:
     _close(g, lead + 3)
 
 
-def _choose(g: Generator, item: Node) -> None:
+def _choose(g: Writer, item: Node) -> None:
     """out[.., j, ..] = x[.., index[.., j, ..], ..], or its gradient: out = base, out[.., index, ..] += x."""
-    from engram.loops._c_groups import copy
-
     axis, scatter = item.info, item.kind == "scatter_add"
-    base, index = g.settled(item.args[0]), g.settled(item.args[1])
-    source = g.settled(item.args[2]) if scatter else base
+    base, index = settled(g, item.args[0]), settled(g, item.args[1])
+    source = settled(g, item.args[2]) if scatter else base
     out = g.in_scratch(item.result)
     g.views[item.result] = out
     if scatter:

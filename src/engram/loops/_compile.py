@@ -3,8 +3,12 @@
 A cell keeps its loop until one of its attributes is set; cells of the same class, sizes and options share one.
 """
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -13,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
-from engram.loops import _composites, _torch  # noqa: F401  (adds its rules)
+from engram.loops import _torch
 from engram.loops._choice import uses_c
 from engram.loops._compiled import Loops
 from engram.loops._lower import Lowered, lower
@@ -104,17 +108,44 @@ def compiled_cell(cell: Any, view: Any = None, width: int | None = None) -> Comp
     key = (like.dtype, like.device, cell.training, width)
     found = kept.get(key)
     if found is None:
-        devices = [like.device] if like.device.type == "cuda" else []
-        # With numbers and gradients, whoever asks first; nobody else's hooks see it, nobody's random numbers change.
-        with (
-            torch.inference_mode(False),
-            _disable_current_modes(),
-            torch.no_grad(),
-            saved_tensors_hooks(_same, _same),
-            torch.random.fork_rng(devices),
-        ):
-            found = kept[key] = _find(cell.with_built_weights() if view is None else view, width)
+        with _undisturbed(like):
+            found = kept.get(key)  # another thread may have made it meanwhile
+            if found is None:
+                found = kept[key] = _find(cell.with_built_weights() if view is None else view, width)
     return found
+
+
+_lock = RLock()
+
+
+def _new_lock() -> None:
+    """In the child of a fork, where a thread that held the lock is gone."""
+    global _lock
+    _lock = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
+
+
+@contextmanager
+def _undisturbed(like: Tensor) -> Iterator[None]:
+    """A block for a trace: with numbers and gradients whoever asks first, unseen by other people's hooks and modes,
+    without a trace in their random numbers, and on one thread, for torch's others would not survive a fork."""
+    devices, threads = [like.device] if like.device.type == "cuda" else [], torch.get_num_threads()
+    with (
+        _lock,
+        torch.inference_mode(False),
+        _disable_current_modes(),
+        torch.no_grad(),
+        saved_tensors_hooks(_same, _same),
+        torch.random.fork_rng(devices),
+    ):
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
 
 def _same(tensor: Tensor) -> Tensor:

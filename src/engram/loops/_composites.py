@@ -4,8 +4,9 @@ from math import prod
 
 import torch
 
-from engram.loops._lower import Lowering
-from engram.loops._rules import average, rule
+from engram.loops._lowering import Lowering
+from engram.loops._rules import rule
+from engram.loops._rules_sums import average
 from engram.loops._trace import Call, Ref
 
 aten = torch.ops.aten

@@ -1,181 +1,36 @@
-"""From the operations that torch ran on a batch to what happens to one row (:mod:`._graph`).
-
-Every tensor of a record either has the batch on exactly one axis, possibly folded with another (``(B*K, H)``), or does
-not depend on the rows. Each operation is seen on one row; one that takes rows together is refused, except for sums in
-the gradient, which become :class:`Meet`.
-"""
+"""From the operations that torch ran on a batch to what happens to one row (:mod:`._graph`)."""
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from engram.loops._graph import Graph, Meet, Value
-from engram.loops._trace import BATCHES, Call, CannotCompile, Record, Ref
-
-aten = torch.ops.aten
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the batch is in a tensor: its axis, and how many entries of it belong to one row."""
-
-    axis: int
-    fold: int
-
-    def row(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of one row."""
-        own = (self.fold,) if self.fold > 1 else ()
-        return (*shape[: self.axis], *own, *shape[self.axis + 1 :])
+from engram.loops import _composites, _rules_choices, _rules_parts, _rules_products, _rules_sums  # noqa: F401  (rules)
+from engram.loops._graph import Graph
+from engram.loops._lowering import Lowering, Place
+from engram.loops._rules import RULES, is_pointwise, pointwise, shared
+from engram.loops._trace import Call, CannotCompile, Record, Ref
 
 
-class Lowering:
-    """Lowers the calls of a record, one after the other, into ``graph``."""
-
-    def __init__(self, small: Record, large: Record) -> None:
-        self.small, self.large = small, large
-        self.graph = Graph()
-        self.known: dict[int, int] = {}
-        """From tensors of the record to values of the graph."""
-        self.gradient = False
-        self.line = ""
-        self.bounds = 0
-        """Nodes and values of the step end here; what follows is its gradient."""
-
-    # What is known of a tensor of the record.
-
-    def shape(self, n: int) -> tuple[int, ...]:
-        return tuple(self.small.tensors[n].shape)
-
-    def place(self, n: int) -> Place | None:
-        """Where the batch is; None if the tensor has none."""
-        small, large = self.shape(n), tuple(self.large.tensors[n].shape)
-        apart = [d for d, (a, b) in enumerate(zip(small, large, strict=True)) if a != b]
-        if not apart:
-            return None
-        fold = large[apart[0]] - small[apart[0]]
-        if len(apart) > 1 or small[apart[0]] != BATCHES[0] * fold:
-            raise self.error("rows of the batch meet")
-        return Place(apart[0], fold)
-
-    def error(self, reason: str) -> CannotCompile:
-        return CannotCompile(("in its gradient " if self.gradient else "") + reason, self.line)
-
-    def value(self, n: int) -> Value:
-        return self.graph.values[self.known[n]]
-
-    def is_rows(self, n: int) -> bool:
-        return self.value(n).rows
-
-    def enter(self, n: int) -> int:
-        """A tensor that comes from outside."""
-        tensor, place = self.small.tensors[n], self.place(n)
-        shape = self.shape(n) if place is None else place.row(self.shape(n))
-        if n not in self.known:
-            self.known[n] = self.graph.value(shape, tensor.dtype, place is not None)
-        return self.known[n]
-
-    # Nodes.
-
-    def dtype(self, n: int) -> torch.dtype:
-        return self.small.tensors[n].dtype
-
-    def reshape(self, value: int, shape: tuple[int, ...]) -> int:
-        was = self.graph.values[value]
-        if was.shape == shape:
-            return value
-        return self.graph.add("reshape", (value,), shape, was.dtype, shape, self.line, was.rows)
-
-    def op(self, function: Any, *args: Any, shape: tuple[int, ...] | None = None, dtype: Any = None) -> int:
-        """A pointwise node; values are given as :class:`Ref`, and broadcast as rows do."""
-        refs = [self.graph.values[a.number] for a in args if isinstance(a, Ref)]
-        shape = np.broadcast_shapes(*(v.shape for v in refs)) if shape is None else shape  # torch's imports sympy
-        dtype = dtype or next(v.dtype for v in refs)
-        numbers = tuple(a.number for a in args if isinstance(a, Ref))
-        rows = any(v.rows for v in refs)
-        return self.graph.add("pointwise", numbers, shape, dtype, (function, args, {}), self.line, rows)
-
-    def reduce(self, name: str, value: int, axes: tuple[int, ...], keep: bool, dtype: Any = None) -> int:
-        was = self.graph.values[value]
-        axes = tuple(sorted(a % max(len(was.shape), 1) for a in axes)) if was.shape else ()
-        if not axes:
-            return value
-        shape = tuple(1 if d in axes else s for d, s in enumerate(was.shape) if keep or d not in axes)
-        return self.graph.add("reduce", (value,), shape, dtype or was.dtype, (name, axes, keep), self.line)
-
-    def slice(self, value: int, axis: int, first: int, last: int, step: int = 1) -> int:
-        was = self.graph.values[value]
-        if (first, last, step) == (0, was.shape[axis], 1):
-            return value
-        shape = (*was.shape[:axis], len(range(first, last, step)), *was.shape[axis + 1 :])
-        return self.graph.add("slice", (value,), shape, was.dtype, (axis, first, last, step), self.line)
-
-    def meet(self, n: int, left: int, right: int | None = None) -> None:
-        """The tensor n of the record is a sum over rows."""
-        if not self.gradient:
-            raise self.error("rows of the batch meet")
-        tensor = self.small.tensors[n]
-        self.known[n] = self.graph.value(tuple(tensor.shape), tensor.dtype, False)
-        self.graph.meets.append(Meet(self.known[n], left, right, tuple(tensor.shape)))
-
-    # The calls.
-
-    def call(self, call: Call) -> None:
-        from engram.loops._rules import RULES, is_pointwise, pointwise, shared
-
-        self.line = call.line
-        inputs = [a.number for a in _refs((call.args, call.kwargs))]
-        for n in inputs:
-            self.enter(n)
-        results = [n for n in call.results if n >= 0]
-        if not any(map(self.is_rows, inputs)) and all(self.place(n) is None for n in results):
-            shared(self, call)
-            return
-        rule = RULES.get(call.function)
-        if rule is not None:
-            rule(self, call)
-        elif is_pointwise(call.function):
-            pointwise(self, call)
-        else:
-            raise self.error(f"{call.function} is not known to work on each row alone")
-        for n in results:
-            if n in self.known:
-                self._agrees(n)
-
-    def _agrees(self, n: int) -> None:
-        """A result must have the shape that torch gave it: a rule that is wrong is found here."""
-        place, value = self.place(n), self.value(n)
-        expected = self.shape(n) if place is None else place.row(self.shape(n))
-        if value.shape != expected or value.rows != (place is not None):
-            raise self.error(f"a row of the result should have the shape {expected}, not {value.shape}")
-
-    def aligned(self, n: int, rank: int, place: Place) -> int:
-        """The value of tensor n with the rank that it has beside a result of this rank and place of the batch."""
-        shape, own = self.shape(n), self.place(n)
-        padded = (1,) * (rank - len(shape)) + shape
-        if own is not None:
-            if own.axis + rank - len(shape) != place.axis or own.fold != place.fold:
-                raise self.error("rows of the batch meet")
-            return self.reshape(self.known[n], place.row(padded))
-        if rank > len(shape) and place.axis < rank - len(shape) and place.fold == 1:
-            return self.known[n]  # lies behind the batch: broadcasts as it is
-        if padded[place.axis] != 1:
-            raise self.error("rows of the batch are told apart by their number")
-        whole = (*padded[: place.axis], *((1,) if place.fold > 1 else ()), *padded[place.axis + 1 :])
-        return self.reshape(self.known[n], whole)
-
-    def axis(self, n: int, axis: int) -> int:
-        """An axis of a tensor as one of its rows."""
-        place = self.place(n)
-        axis %= max(len(self.shape(n)), 1)
-        if place is None:
-            return axis
-        if axis == place.axis:
-            raise self.error("rows of the batch meet")
-        return axis if axis < place.axis else axis - (place.fold == 1)
+def _lower_call(w: Lowering, call: Call) -> None:
+    """One operation: by its rule, as a pointwise one, or as one on shared values."""
+    w.line = call.line
+    inputs = [ref.number for ref in _refs((call.args, call.kwargs))]
+    for n in inputs:
+        w.enter(n)
+    results = [n for n in call.results if n >= 0]
+    if not any(map(w.is_rows, inputs)) and all(w.place(n) is None for n in results):
+        shared(w, call)
+        return
+    if (found := RULES.get(call.function)) is not None:
+        found(w, call)
+    elif is_pointwise(call.function):
+        pointwise(w, call)
+    else:
+        raise w.error(f"{call.function} is not known to work on each row alone")
+    for n in results:
+        if n in w.known:
+            w.check(n)
 
 
 def _refs(value: Any) -> list[Ref]:
@@ -219,7 +74,7 @@ def lower(small: Record, large: Record) -> Lowered:
     for k, call in enumerate(small.calls):
         if k == small.forward:
             work.bounds, work.gradient = len(work.graph.nodes), True
-        work.call(call)
+        _lower_call(work, call)
     if not work.gradient:
         work.bounds = len(work.graph.nodes)
     for n in small.outputs:
@@ -246,6 +101,3 @@ def lower(small: Record, large: Record) -> Lowered:
         [found(n) for n in small.grads],
         [rows_of(n) for n in small.gradients],
     )
-
-
-__all__ = ["Lowered", "Lowering", "Place", "lower", "prod"]

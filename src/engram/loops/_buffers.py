@@ -1,0 +1,54 @@
+"""Buffers of a state, which are not kept at every step: what their slots held before a step changed them is.
+
+A ring of 20 x 128 numbers for 64 rows and 400 steps would be 262 MB; one slot per step is 13.
+"""
+
+import torch
+from torch import Tensor
+
+from engram.loops._layout import Arrays, Span
+from engram.loops._memory import empty
+from engram.loops._plan import Plan
+
+
+def new_array(plan: Plan, value: int, rows: int, like: Tensor) -> Tensor:
+    kind = plan.graph.values[value]
+    return empty((rows, *kind.shape), like, kind.dtype)
+
+
+class Changes:
+    """What the slots of buffers held before a step changed them.
+
+    ``slots`` says which changed, ``changed`` what was there, in the order of the rows.
+    """
+
+    def __init__(self, plan: Plan, tensors: dict[str, Tensor], rows: int) -> None:
+        self.plan, self.found = plan, {k: {} for k in plan.forward.changes}  # type: ignore[var-annotated]
+        for k, (before, _) in plan.forward.changes.items():
+            tensors[f"slots{k}"] = torch.zeros(rows, plan.graph.values[before].shape[0], dtype=torch.bool)
+
+    def make_room(self, arrays: Arrays, chunk: Span) -> None:
+        """Memory for all slots of the rows of a chunk."""
+        for k, (before, _) in self.plan.forward.changes.items():
+            rows = chunk.rows.stop - chunk.rows.start
+            arrays.tensors[f"old{k}"] = new_array(self.plan, before, rows, arrays.start[0])
+            arrays.base[f"old{k}"] = chunk.rows.start
+
+    def collect(self, arrays: Arrays, chunk: Span) -> None:
+        """Keep those that changed."""
+        for k, found in self.found.items():
+            found[chunk.rows.start] = arrays.tensors[f"old{k}"][arrays.rows(f"slots{k}", chunk)]
+
+    def kept(self) -> dict[str, Tensor]:
+        return {f"changed{k}": torch.cat([found[at] for at in sorted(found)]) for k, found in self.found.items()}
+
+
+def put_back(plan: Plan, arrays: Arrays, chunk: Span) -> None:
+    """The slots of a chunk, each at its place again: for the backward loop."""
+    for k, value in plan.gradient_loop.rebuilt.items():
+        slots = arrays.tensors[f"slots{k}"]
+        first = int(slots[: chunk.rows.start].sum())
+        here = arrays.rows(f"slots{k}", chunk)
+        old = new_array(plan, value, len(here), arrays.start[0])
+        old[here] = arrays.tensors[f"changed{k}"][first : first + int(here.sum())]
+        arrays.tensors[f"old{k}"], arrays.base[f"old{k}"] = old, chunk.rows.start

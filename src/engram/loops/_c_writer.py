@@ -1,0 +1,157 @@
+"""The text of a generated loop while it is written: what things are called, where values lie, which group is open."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from engram.loops._c_views import ONE, Memory, Number, View
+from engram.loops._graph import Graph, Node
+from engram.loops._plan import Program, Source
+from engram.loops._trace import CannotCompile
+
+INTEGERS = {torch.bool: "uint8_t", torch.int64: "int64_t", torch.int32: "int32_t"}
+
+
+@dataclass
+class Group:
+    """Pointwise nodes of one shape that run in one loop."""
+
+    shape: tuple[int, ...]
+    nodes: list[Node] = field(default_factory=list)
+    made: set[int] = field(default_factory=set)
+    stores: list[tuple[int, View]] = field(default_factory=list)
+    behind: set[int] = field(default_factory=set)
+    """Values that exist only when the group has run: its own, and what is made of them."""
+
+
+class Writer:
+    """What a function of C grows in: names of sizes, numbers and arrays, scratch memory, lines, and the open group."""
+
+    def __init__(self, program: Program, graph: Graph, real: torch.dtype) -> None:
+        self.program, self.graph, self.real = program, graph, real
+        self.sizes: list[int] = []
+        self.numbers: list[float] = []
+        self.arrays: list[tuple[str, Any]] = []
+        self.setup: list[str] = []
+        self.memory: list[str] = []
+        self.lines: list[str] = []
+        self.views: dict[int, View] = {}
+        self.group: Group | None = None
+        self.buffers = 0
+        self.filled: set[str] = set()
+        """Arrays whose rows are the memory of a value: nothing is copied to them."""
+        self.indent = 2
+        self.uses = Counter(a for node in program.nodes for a in node.args)
+        self.uses.update([*program.writes.values(), *(after for _, after in program.carried)])
+        """How often each value is still to be read."""
+
+    # Names of what is given at run time.
+
+    def stride(self, value: int) -> Number:
+        """As :meth:`size`; 1 is named, so that loops over neighbours are seen to be that."""
+        return ONE if value == 1 else self.size(value)
+
+    def size(self, value: int) -> Number:
+        self.sizes.append(value)
+        return Number(f"c->n[{len(self.sizes) - 1}]", value)
+
+    def number(self, value: float) -> str:
+        self.numbers.append(float(value))
+        return f"c->s[{len(self.numbers) - 1}]"
+
+    def pointer(self, kind: str, what: Any, type: str) -> str:
+        self.arrays.append((kind, what))
+        k = len(self.arrays) - 1
+        self.setup.append(f"{type} *const a{k} = c->a[{k}];")
+        return f"a{k}"
+
+    def matrix(self, value: int) -> int:
+        """The number of the pointer to a matrix, packed or as it lies."""
+        self.arrays.append(("panels", value))
+        return len(self.arrays) - 1
+
+    def type_of(self, value: int) -> str:
+        dtype = self.graph.values[value].dtype
+        if dtype == self.real:
+            return "REAL"
+        if dtype not in INTEGERS:
+            raise CannotCompile(f"the loop in C computes in one real type, and a value is {dtype}")
+        return INTEGERS[dtype]
+
+    def emit(self, line: str) -> None:
+        self.lines.append("  " * self.indent + line)
+
+    # Memory.
+
+    def dense(self, memory: Memory, shape: tuple[int, ...]) -> View:
+        strides: list[Number] = []
+        step = 1
+        for size in reversed(shape):
+            strides.append(self.stride(step))
+            step *= size
+        return View(memory, shape, tuple(reversed(strides)))
+
+    def scratch(self, value: int, width: str | None = None) -> Memory:
+        """Rows for a value; ``width`` numbers each, as many as it has by default."""
+        k, type = self.buffers, self.type_of(value)
+        self.buffers += 1
+        name = width or self.size(self.graph.values[value].size).name
+        self.memory.append(f"const int64_t p{k} = {name}, o{k} = total; total += room(rows * p{k} * sizeof({type}));")
+        self.setup.append(f"{type} *const b{k} = ({type} *)(memory + o{k});")
+        return Memory(f"b{k} + {{i}} * p{k}", type)
+
+    def in_scratch(self, value: int) -> View:
+        return self.dense(self.scratch(value), self.graph.values[value].shape)
+
+    def home(self, value: int) -> View:
+        """Memory for a value that is made now: the array that it is written to, if there is one, else scratch."""
+        view = self.in_scratch(value)
+        for array, written in self.program.writes.items():
+            if written == value and array not in self.filled:
+                self.filled.add(array)
+                pointer, width = (
+                    self.pointer("rows", array, view.memory.type),
+                    self.size(self.graph.values[value].size).name,
+                )
+                place = f"({pointer} ? {pointer} + (row + {{i}}) * {width} : {view.pointer})"
+                return View(Memory(place, view.memory.type), view.shape, view.strides)
+        return view
+
+    def rows_of(self, source: Source, value: int) -> View:
+        """A row of an array, at this step or at the one before."""
+        kind, shape = self.type_of(value), self.graph.values[value].shape
+        name, width = self.pointer("rows", source.array, kind), self.size(self.graph.values[value].size).name
+        if source.before is None:
+            return self.dense(Memory(f"{name} + (row + {{i}}) * {width}", kind), shape)
+        start = self.pointer("start", source.before, kind)
+        choice = f"({{i}} < came ? {name} + (came_row + {{i}}) * {width} : {start} + (first + {{i}}) * {width})"
+        return self.dense(Memory(choice, kind), shape)
+
+    def unwanted(self, value: int) -> str:
+        """Where an array that nobody wants goes: a row that is written again and again."""
+        memory = self.scratch(value)
+        return memory.row("0")
+
+    def shared(self, value: int) -> None:
+        kind = self.graph.values[value]
+        users = [n for n in self.program.nodes if value in n.args]
+        if any(n.kind != "product" or n.args[1] != value for n in users):
+            name = self.pointer("shared", value, self.type_of(value))
+            self.views[value] = self.dense(Memory(name, self.type_of(value)), kind.shape)
+
+    # Values in memory.
+
+    def in_memory(self, value: int) -> View:
+        """Where a value lies; one that is only in a register of the open group is stored now."""
+        if value not in self.views:
+            view, group = self.home(value), self.open_group()
+            group.stores.append((value, view))
+            self.views[value] = view
+        return self.views[value]
+
+    def open_group(self) -> Group:
+        if self.group is None:
+            raise CannotCompile("a value is read before it is made")
+        return self.group
