@@ -22,10 +22,11 @@ class Changes:
     ``slots`` says which changed, ``changed`` what was there, in the order of the rows.
     """
 
-    def __init__(self, plan: Plan, tensors: dict[str, Tensor], rows: int) -> None:
+    def __init__(self, plan: Plan, tensors: dict[str, Tensor], rows: int, like: Tensor) -> None:
         self.plan, self.found = plan, {k: {} for k in plan.forward.changes}  # type: ignore[var-annotated]
         for k, (before, _) in plan.forward.changes.items():
-            tensors[f"slots{k}"] = torch.zeros(rows, plan.graph.values[before].shape[0], dtype=torch.bool)
+            many = plan.graph.values[before].shape[0]
+            tensors[f"slots{k}"] = torch.zeros(rows, many, dtype=torch.bool, device=like.device)
 
     def make_room(self, arrays: Arrays, chunk: Span) -> None:
         """Memory for all slots of the rows of a chunk."""
@@ -43,12 +44,19 @@ class Changes:
         return {f"changed{k}": torch.cat([found[at] for at in sorted(found)]) for k, found in self.found.items()}
 
 
+def take_up(plan: Plan, arrays: Arrays) -> None:
+    """Before the backward pass: the buffers as they were at the end, and where the changes of each row begin."""
+    for k in plan.gradient_loop.rebuilt:
+        arrays.tensors[f"rebuilt{k}"] = arrays.tensors[f"final{k}"].clone()
+        counts = arrays.tensors[f"slots{k}"].sum(1).cumsum(0).cpu()
+        arrays.tensors[f"counts{k}"] = torch.cat([counts.new_zeros(1), counts])
+
+
 def put_back(plan: Plan, arrays: Arrays, chunk: Span) -> None:
     """The slots of a chunk, each at its place again: for the backward loop."""
     for k, value in plan.gradient_loop.rebuilt.items():
-        slots = arrays.tensors[f"slots{k}"]
-        first = int(slots[: chunk.rows.start].sum())
+        counts, begin, end = arrays.tensors[f"counts{k}"], chunk.rows.start, chunk.rows.stop
         here = arrays.rows(f"slots{k}", chunk)
         old = new_array(plan, value, len(here), arrays.start[0])
-        old[here] = arrays.tensors[f"changed{k}"][first : first + int(here.sum())]
+        old[here] = arrays.tensors[f"changed{k}"][int(counts[begin]) : int(counts[end])]
         arrays.tensors[f"old{k}"], arrays.base[f"old{k}"] = old, chunk.rows.start

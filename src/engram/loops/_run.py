@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from engram.loops import _torch
-from engram.loops._buffers import Changes, new_array, put_back
+from engram.loops._buffers import Changes, new_array, put_back, take_up
 from engram.loops._graph import Meet
 from engram.loops._layout import Arrays, Span
 from engram.loops._plan import Plan, Source
@@ -44,7 +44,7 @@ def forward(
     shared, rows = weights_of(plan, weights, forward=True), span.first[-1]
     names = ({"output": plan.outputs[0]} if whole else {}) | (plan.kept if keep else {})
     tensors = {name: new_array(plan, value, rows, start[0]) for name, value in names.items()}
-    changes = Changes(plan, tensors, rows) if keep else None
+    changes = Changes(plan, tensors, rows, start[0]) if keep else None
     arrays = Arrays(tensors | {f"drive{k}": drive for k, drive in enumerate(drives)}, start)
     carried = list(start)
     widths = [*plan.hoisted_arrays.values(), *(before for before, _ in plan.forward.changes.values())]
@@ -107,8 +107,7 @@ def backward(
     }
     widths = [*(plan.hoisted_arrays.values() if plan.hoist_again else ()), *loop.writes.values()]
     widths += list(loop.rebuilt.values())
-    for k in loop.rebuilt:
-        arrays.tensors[f"rebuilt{k}"] = arrays.tensors[f"final{k}"].clone()
+    take_up(plan, arrays)
     for chunk in span.chunks(_width(plan, widths), CHUNK_BYTES, backwards=True):
         rows = chunk.rows.stop - chunk.rows.start
         if plan.hoist_again:
