@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 import torch
-from every_layer import REAL, SYSTEMS, slow_but
 from onnxruntime import InferenceSession, SessionOptions
 from torch import nn
 
 from engram.convert import sample_input, to_onnx
 from engram.errors import DTypeError, OptionError
 from engram.models import MODELS, Model, make_network
-from engram.nn import RNN, TensorNet, URNN
+from engram.nn import RNN, URNN, TensorNet
 from engram.tasks import Adding, Copy, Task
+from every_layer import REAL, SYSTEMS, slow_but
 
 COMPLEX = ("urnn", "full-capacity", "eurnn", "scurnn")
 QUICK = {"exprnn", "s4d"}
@@ -44,7 +44,7 @@ def test_every_model(name: str, tmp_path: Path) -> None:
     task: Task = Adding(6) if is_tensor else Copy(5)
     network = make_network(task, Model(name, hidden=6, layers=1 if is_tensor else 2)).eval()
     if name in COMPLEX or any(isinstance(module, nn.RNNBase) for module in network.modules()):
-        with pytest.raises((DTypeError, OptionError), match="no complex numbers|unrolls torch.nn"):
+        with pytest.raises((DTypeError, OptionError), match=r"no complex numbers|unrolls torch\.nn"):
             to_onnx(network, tmp_path / "a.onnx")
         return
     to_onnx(network, tmp_path / "a.onnx")
@@ -87,7 +87,7 @@ def test_refused(tmp_path: Path) -> None:
         to_onnx(URNN(3, 4), tmp_path / "a.onnx")
     with pytest.raises(OptionError, match=r"torch.export unrolls torch.nn.GRU .* got one at '1'"):
         to_onnx(nn.Sequential(nn.Linear(3, 3), nn.GRU(3, 4)), tmp_path / "a.onnx")
-    with pytest.raises(OptionError, match="got Linear. Pass a sample"):
+    with pytest.raises(OptionError, match=r"got Linear\. Pass a sample"):
         to_onnx(nn.Linear(3, 4), tmp_path / "a.onnx")
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo
-from every_layer import COMPLEX, FEATURES, HIDDEN, REAL, SYSTEMS, sequence, slow_but
 
 from engram.nn import RNN
+from every_layer import COMPLEX, FEATURES, HIDDEN, REAL, SYSTEMS, sequence, slow_but
 
 # torch's own: dynamo makes an object of each autograd.Function that it traces (the maps have some)
 pytestmark = pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated:DeprecationWarning")

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from every_layer import COMPLEX, EVERY, FEATURES, REAL, sequence, slow_but, tensors
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, grad, jvp
 from torch.utils.flop_counter import FlopCounterMode
 
 from engram import loops
+from every_layer import COMPLEX, EVERY, FEATURES, REAL, sequence, slow_but, tensors
 
 TOLERANCE = 1e-10  # float64, the same mathematics by another road
 # torch's own, when forward-mode differentiation is first used (torch/_decomp/decompositions_for_jvp.py)

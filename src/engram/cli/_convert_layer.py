@@ -106,7 +106,9 @@ def _onnx_difference(network: Any, path: Path) -> float | None:
 
 def _told_of_onnx(report: dict[str, Any]) -> str:
     apart = report["difference"]
-    said = "not compared: onnxruntime is not installed" if apart is None else f"largest difference of outputs: {apart:.3g}"
+    said = (
+        "not compared: onnxruntime is not installed" if apart is None else f"largest difference of outputs: {apart:.3g}"
+    )
     return f"{said}\nfile: {report['file']}"
 
 

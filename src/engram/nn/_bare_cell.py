@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
-from engram.errors import DataError, check_choice, check_size
 from engram import loops
+from engram.errors import DataError, check_choice, check_size
 from engram.maps import Free, Map, mapped_weights, without_autocast
 from engram.nn._parametrized import plain_class, restore_class, with_built_weights
 from engram.nn.laws import Constant, Law, Uniform

@@ -1,7 +1,7 @@
 """A state space system over a whole sequence: its convolution and the state it leaves, also as one operator.
 
 How many products a power of A takes depends on the bits of the length, so that torch.compile, if it looked inside,
-would compile for every length again. The operator keeps nothing but its inputs; its gradient runs the forward pass again.
+would compile for every length again. The operator keeps only its inputs; its gradient runs the forward pass again.
 """
 
 from dataclasses import fields
@@ -17,9 +17,7 @@ from engram.nn._s4d import DiagonalSystem
 from engram.nn._state_space import System
 
 SYSTEMS: dict[str, Any] = {kind.__name__: kind for kind in (DiagonalSystem, LowRankSystem)}
-TENSORS = {
-    name: [field.name for field in fields(kind) if field.name != "squares"] for name, kind in SYSTEMS.items()
-}
+TENSORS = {name: [field.name for field in fields(kind) if field.name != "squares"] for name, kind in SYSTEMS.items()}
 
 
 def convolved(system: System, input: Tensor, before: Tensor | None, line: TimeLine) -> tuple[Tensor, Tensor]:
@@ -65,16 +63,15 @@ def _(tensors: Any, kind: str, input: Tensor, before: Tensor | None, reverse: bo
     mutates_args=(),
     schema="(Tensor?[] grads, Tensor[] tensors, str kind, Tensor input, Tensor? before, bool reverse) -> Tensor[]",
 )
-def _gradient(
-    grads: Any, tensors: Any, kind: str, input: Tensor, before: Tensor | None, reverse: bool
-) -> list[Tensor]:
+def _gradient(grads: Any, tensors: Any, kind: str, input: Tensor, before: Tensor | None, reverse: bool) -> list[Tensor]:
     """Of input, of the state before (if there is one), and of each tensor of the system."""
 
     def forward(input: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor]:
         first, others = (None, rest) if before is None else (rest[0], rest[1:])
         return _compute(others, kind, input, first, reverse)
 
-    results, backward = torch.func.vjp(forward, *_given(tensors, input, before))  # an operator has no autograd inside
+    made: Any = torch.func.vjp(forward, *_given(tensors, input, before))  # an operator has no autograd inside
+    results, backward = made
     arriving = (torch.zeros_like(r) if grad is None else grad for r, grad in zip(results, grads, strict=True))
     return [grad.contiguous() for grad in backward(tuple(arriving))]
 
