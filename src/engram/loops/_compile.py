@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
 from engram.loops import _composites  # noqa: F401  (adds its rules)
@@ -51,8 +52,11 @@ def compiled_cell(cell: Any) -> Compiled:
     key = (like.dtype, like.device, cell.training)
     found = kept.get(key)
     if found is None:
-        with torch.inference_mode(False), _disable_current_modes():  # with numbers and gradients, whoever asks first
-            found = kept[key] = _find(built(cell))
+        # whoever asks first: no mode without numbers, no checkpoint that counts what is saved, gradients if it records
+        with _disable_current_modes(), saved_tensors_hooks(lambda t: t, lambda t: t):
+            view = built(cell)
+            with torch.inference_mode(False):
+                found = kept[key] = _find(view)
     return found
 
 
