@@ -1,4 +1,4 @@
-"""One layer of every kind of recurrence, own cells among them: what must go through torch's transforms and exporters."""
+"""One layer of every kind of recurrence, own cells among them: for torch's transforms and exporters."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple

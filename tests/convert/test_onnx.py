@@ -44,7 +44,7 @@ def test_every_model(name: str, tmp_path: Path) -> None:
     task: Task = Adding(6) if is_tensor else Copy(5)
     network = make_network(task, Model(name, hidden=6, layers=1 if is_tensor else 2)).eval()
     if name in COMPLEX or any(isinstance(module, nn.RNNBase) for module in network.modules()):
-        with pytest.raises((DTypeError, OptionError), match="no complex numbers|unrolls torch.nn"):
+        with pytest.raises((DTypeError, OptionError), match=r"no complex numbers|unrolls torch\.nn"):
             to_onnx(network, tmp_path / "a.onnx")
         return
     to_onnx(network, tmp_path / "a.onnx")
@@ -87,7 +87,7 @@ def test_refused(tmp_path: Path) -> None:
         to_onnx(URNN(3, 4), tmp_path / "a.onnx")
     with pytest.raises(OptionError, match=r"torch.export unrolls torch.nn.GRU .* got one at '1'"):
         to_onnx(nn.Sequential(nn.Linear(3, 3), nn.GRU(3, 4)), tmp_path / "a.onnx")
-    with pytest.raises(OptionError, match="got Linear. Pass a sample"):
+    with pytest.raises(OptionError, match=r"got Linear\. Pass a sample"):
         to_onnx(nn.Linear(3, 4), tmp_path / "a.onnx")
 
 

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 @torch.no_grad()
 def baked(program: ExportedProgram) -> fx.GraphModule:
     """The program as a module whose constants are plain tensors."""
-    module: Any = program.run_decompositions({}).module(check_guards=False)  # nothing is changed in place any more
+    module = program.run_decompositions({}).module(check_guards=False)  # nothing is changed in place any more
     values: dict[fx.Node, Any] = {}
     for node in module.graph.nodes:
         if node.op == "get_attr":
@@ -33,7 +33,7 @@ def baked(program: ExportedProgram) -> fx.GraphModule:
                 node.replace_all_uses_with(module.graph.get_attr(name), lambda user: user not in values)
     module.graph.eliminate_dead_code()
     module.recompile()
-    return module  # type: ignore[no-any-return]
+    return module
 
 
 def _is_fixed(operation: Any) -> bool:

@@ -28,8 +28,8 @@ STEPS, BATCH = 5, 3
 def to_onnx(network: nn.Module, path: Path | str, sample: Tensor | None = None) -> None:
     """Write a network, or a layer, as an ONNX model: ``input`` to ``output``, any number of steps and of sequences.
 
-    Everything that follows from the weights alone (the matrix of a map) is computed before. The network is written as in
-    evaluation, without dropout, and starts from its own initial state. Of a network that answers once, after a fixed
+    Everything that follows from the weights alone (the matrix of a map) is computed before. The network is written as
+    in evaluation, without dropout, and starts from its own initial state. Of a network that answers once, after a fixed
     number of inputs (:class:`engram.nn.TensorNet`), the number of steps stays fixed. Needs the packages onnx and
     onnxscript.
 

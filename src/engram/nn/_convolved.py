@@ -1,7 +1,7 @@
 """A state space system over a whole sequence: its convolution and the state it leaves, also as one operator.
 
 How many products a power of A takes depends on the bits of the length, so that torch.compile, if it looked inside,
-would compile for every length again. The operator keeps nothing but its inputs; its gradient runs the forward pass again.
+would compile for every length again. The operator keeps only its inputs; its gradient runs the forward pass again.
 """
 
 from dataclasses import fields
@@ -70,7 +70,8 @@ def _gradient(grads: Any, tensors: Any, kind: str, input: Tensor, before: Tensor
         first, others = (None, rest) if before is None else (rest[0], rest[1:])
         return _compute(others, kind, input, first, reverse)
 
-    results, backward = torch.func.vjp(forward, *_given(tensors, input, before))  # an operator has no autograd inside
+    made: Any = torch.func.vjp(forward, *_given(tensors, input, before))  # an operator has no autograd inside
+    results, backward = made
     arriving = (torch.zeros_like(r) if grad is None else grad for r, grad in zip(results, grads, strict=True))
     return [grad.contiguous() for grad in backward(tuple(arriving))]
 

@@ -1,7 +1,6 @@
 """The block around a state space system, and the layers made of such blocks: S4 and S4D."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, ClassVar, NamedTuple, Unpack
 
 import torch
@@ -143,11 +142,11 @@ class S4DCell(BareCell):
         """What the systems say at all steps, and their last states as pairs: step by step, in real arithmetic."""
         step, read = system.in_pairs()
         start = (self.initial_state(normed.shape[1]) if state is None else state).memory.to(normed.dtype)
-        said, memory = scan_steps(step, normed, start, reverse, partial(read, channel=0))
+        said, memory = scan_steps(step, normed, start, reverse, lambda s: read(s, 0))
         if self.two_sided:  # the same from the other end: what is said of a step knows the steps after it only
             none = torch.zeros_like(normed[:1])
             after = torch.cat([none, normed[:-1]] if reverse else [normed[1:], none])
-            said = said + scan_steps(step, after, torch.zeros_like(start), not reverse, partial(read, channel=1))[0]
+            said = said + scan_steps(step, after, torch.zeros_like(start), not reverse, lambda s: read(s, 1))[0]
         return said, memory
 
     def _normed(self, rows: Tensor, before: bool) -> Tensor:
