@@ -22,9 +22,11 @@ def in_c(cell: BareCell) -> BareCell:
     """The same cell; where C is asked for and may run, it does: never a silent fallback."""
     if chosen() == "compiled" and cell.like.dtype in (torch.float32, torch.float64):
         found = compiled_cell(cell)
-        assert found.plan is not None, (found.reason, found.line)
-        assert found.loops is not None
-        assert found.loops.ready(), found.loops.reason()
+        assert found.lowered is not None, (found.reason, found.line)
+        for hoist in (True, False):
+            loops = found.variant(hoist=hoist, rebuild=True).loops
+            assert loops is not None
+            assert loops.ready(), loops.reason()
     return cell
 
 

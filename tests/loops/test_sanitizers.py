@@ -22,8 +22,10 @@ torch.set_num_threads(2)
 def run(cell):
     with use("compiled"):
         found = compiled_cell(cell)
-        assert found.plan is not None, (type(cell), found.reason, found.line)
-        assert found.loops.ready(), (type(cell), found.loops.reason())
+        assert found.lowered is not None, (type(cell), found.reason, found.line)
+        for hoist in (True, False):
+            loops = found.variant(hoist=hoist, rebuild=True).loops
+            assert loops.ready(), (type(cell), loops.reason())
         for batch, sizes in ((1, None), (3, [3, 2, 2, 1]), (17, None), (17, [17, 5, 1])):
             rows = (4, batch) if sizes is None else (sum(sizes),)
             x = torch.randn(*rows, cell.input_size, dtype=cell.like.dtype, requires_grad=True)
