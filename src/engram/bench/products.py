@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from engram.bench._contestants import Size, training_step
+from engram.bench._contestants import training_step
 from engram.bench._measure import geomean, interleaved, machine, spread
+from engram.bench._size import Size
 from engram.nn import CPRNN, MIRNN, RAC, Recurrent, SecondOrderRNN
 
 SIZES = tuple(

@@ -37,7 +37,7 @@ from engram.bench import (
 )
 from engram.bench.certify import BASE as CERTIFY_BASE
 from engram.bench.token import BASE as TOKEN_BASE
-from engram.errors import check_size
+from engram.errors import OptionError, check_size
 from engram.pictures import check_picture
 
 # What is raced, how it is drawn, what tells the rows apart, what the times are divided by, what is asked for.
@@ -71,6 +71,8 @@ class Bench:
     """Print one JSON object: summary, rows, machine."""
     repeats: int = 7
     """Rounds in which every contestant runs once; the median counts."""
+    against: Path | None = None
+    """Layers only: a folder with an earlier engram (an unpacked wheel, or its src), raced in the same run."""
     figure: Path | None = None
     """Where the picture goes (.svg or .png); bench-layers.svg and so on unless said otherwise."""
 
@@ -78,6 +80,11 @@ class Bench:
         check_size("--repeats", self.repeats)
         figure = self.figure or Path(f"bench-{self.what}.svg")
         check_picture(figure, "--figure")
+        more = {}
+        if self.against is not None:
+            if self.what != "layers":
+                raise OptionError(f"--against needs 'engram bench layers', got {self.what}")
+            more["against"] = self.against
         told = Console(stderr=True)  # standard output is for the result
         race, draw, size, base, targets = RACES[self.what]
         with told.status("racing ...") as status:
@@ -86,7 +93,7 @@ class Bench:
                 told.print(line, highlight=False)
                 status.update(f"done: {line}")
 
-            result = race(self.quick, self.repeats, tell)
+            result = race(self.quick, self.repeats, tell, **more)
         if self.json:
             print(json.dumps(result))
         else:
