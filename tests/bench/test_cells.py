@@ -125,11 +125,23 @@ def test_some_cells_and_the_tables(small: None, tmp_path: Path, capsys: pytest.C
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "200")
         figure = str(tmp_path / "a.png")
-        assert main(["bench", "cells", "--quick", "--repeats", "1", "--figure", figure, "--only", "GRU", "MIRNN"]) == 0
+        assert main(["bench", "cells", "--quick", "--repeats", "1", "--figure", figure, "--only", "LSTM", "GORU"]) == 0
     out = capsys.readouterr().out
-    for said in ("GRU/torch.nn.GRU", "mean <= 0.6, worst <= 0.9", "MIRNN/bare products", "Share of the best"):
+    for said in ("LSTM/torch.nn.LSTM", "mean <= 0.6, worst <= 0.9", "GORU/bare products", "GORU/torch.nn.GRU"):
         assert said in out
-    assert "LSTM" not in out
+    for said in ("Share of the best", "Other ways to run an LSTM", "torch.compile, 16 steps", "engram.nn.MinGRU"):
+        assert said in out
+    assert "MIRNN" not in out
+
+
+def test_without_lstm(small: None) -> None:
+    """Neither its peers nor its tokens; torch's GRU has the products of ours, which does not race."""
+    result = bench_cells(True, 1, lambda line: None, only=("GORU",))
+    assert result["peers"] == []
+    assert "one token, LSTM/torch.nn.LSTM" not in result["summary"]
+    flops = {row["contestant"]: row["flops"] for row in result["rows"]}
+    assert "GRU" not in flops
+    assert flops["torch.nn.GRU"] == flops["GORU"]  # three products each way
 
 
 def test_heavy_cells_are_left_out(small: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def test_it_times_a_step_itself() -> None:
 
 
 def test_variables_reach_it() -> None:
-    """What has no C says so where the layer is built."""
+    """An executor that does not exist is refused where engram.loops is first imported: in the worker."""
     with Worker(ENGRAM_LOOP="nonsense") as worker, pytest.raises(RuntimeError, match="unknown executor"):
         worker.contestants(SIZE, 1, {"a": ("engram.nn:RNN", {})})
 

@@ -146,7 +146,7 @@ def race_peers(threads: int, repeats: int, tell: Callable[[str], None], quick: b
                 first = time.perf_counter() - begin
                 problem = _difference(like, layer)
             except Exception as error:  # whatever a compiler of others raises: the row says so
-                problem = f"fails: {type(error).__name__}: {str(error).strip().splitlines()[0][:120]}"
+                problem = f"fails: {type(error).__name__}: {' '.join(str(error).split())[:160]}"
             if problem:
                 rows.append({**base, "contestant": name, "note": problem})
                 tell(f"{threads} thread(s), {name}: {problem}")

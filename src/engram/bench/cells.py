@@ -108,8 +108,8 @@ def _race(
 ) -> list[dict[str, Any]]:
     """One size: the rows of all contestants."""
     input, gradient = torch.randn(size.T, size.B, size.D), torch.randn(size.T, size.B, size.H)
-    layers = {name: make_layer(CELLS[name][0], size.D, size.H, CELLS[name][1]) for name in names}
-    products = {name: products_of(cast(Recurrent, layer)) for name, layer in layers.items()}
+    layers = {name: _layer(name, size) for name in names}
+    products = {name: products_of(layer) for name, layer in layers.items()}
     heavy = [name for name, found in products.items() if found is not None and found.flops(size) > MOST_FLOPS]
     for name in heavy:
         note = f"{name} needs more than {MOST_FLOPS / 1e9:.0f} GFlop at T, B, H, D = {tuple(size)}, and is left out"
@@ -127,13 +127,19 @@ def _race(
         wanted = name == "torch.nn.RNN" or any(ours in layers for ours, theirs in PAIRS if theirs == name)
         if wanted and find_spec(make.partition(":")[0].partition(".")[0]):
             calls[name] = training_step(make_layer(make, size.D, size.H, options), input, gradient)
-            flops[name] = _flops(products.get(cell), size)
+            same = products[cell] if cell in products else products_of(_layer(cell, size))
+            flops[name] = _flops(same, size)
     calls |= worker.contestants(size, threads, {name + ALONE: CELLS[name] for name in layers})
     times = interleaved(calls, repeats)
     return [
         {"threads": threads, **size._asdict(), "contestant": name, **spread(seconds), "flops": flops[name]}
         for name, seconds in times.items()
     ]
+
+
+def _layer(name: str, size: Size) -> Recurrent:
+    make, options = CELLS[name]
+    return cast(Recurrent, make_layer(make, size.D, size.H, options))
 
 
 def _flops(products: Products | None, size: Size) -> int | None:

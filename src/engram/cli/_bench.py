@@ -73,7 +73,7 @@ class Bench:
     """Layers, every compiled cell (an hour or more), building recurrent matrices, training, several runs at once,
     linear recurrences, multiplicative ones, generating token by token, or certificates."""
     quick: bool = False
-    """Fewer sizes and one thread, in about a minute."""
+    """Fewer sizes and one thread, in a few minutes at most."""
     json: bool = False
     """Print one JSON object: summary, rows, machine."""
     repeats: int = 7
@@ -106,16 +106,16 @@ class Bench:
                 status.update(f"done: {line}")
 
             result = race(self.quick, self.repeats, tell, **more)
-        if self.json:
-            print(json.dumps(result))
-        else:
-            _show(result, size, base, targets)
         if self.markdown is not None:
             self.markdown.parent.mkdir(parents=True, exist_ok=True)
             page = markdown(self.what, self._command(), result, size, targets)
             write_whole(self.markdown, page.encode())
         draw(result, figure)
         told.print(f"figure: {figure}")
+        if self.json:
+            print(json.dumps(result))
+        else:
+            _show(result, size, base, targets)
 
     def _command(self) -> str:
         """What was typed, without the names of files, which are this machine's."""
@@ -163,10 +163,9 @@ def _show_more(console: Console, result: dict[str, Any], size: tuple[str, ...]) 
     if result.get("peers"):
         table = Table(*size, "contestant", "ms", "seconds to compile", title="Other ways to run an LSTM")
         for row in result["peers"]:
-            times = [row["note"], ""]
-            if "note" not in row:
-                times = [f"{row['median_ms']:.3g}", "" if row["compile_s"] is None else f"{row['compile_s']:.1f}"]
-            table.add_row(*(str(row[key]) for key in size), row["contestant"], *times)
+            compiling = f"{row['compile_s']:.1f}" if row.get("compile_s") is not None else ""
+            told = row["note"] if "note" in row else f"{row['median_ms']:.3g}"
+            table.add_row(*(str(row[key]) for key in size), row["contestant"], told, compiling)
         console.print(table)
     for note in result.get("notes", []):
         console.print(note, highlight=False)
