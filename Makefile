@@ -44,7 +44,7 @@ test-processors: $(STAMP) ## the numeric tests of the fast tier as other process
 	done; \
 	test -z "$$failed" || { echo "FAILED:$$failed" >&2; exit 1; }
 
-bench: $(STAMP) ## time the layers against torch.nn, peers and the arithmetic floor
+bench: $(STAMP) ## time the layers against torch.nn, peers and the arithmetic floor (every cell: engram bench cells)
 	$(BIN)/engram bench layers
 
 lint: $(STAMP) ## ruff, mypy --strict and the arrow of imports

@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from engram.bench._contestants import GeotorchRNN, LoopRNN, Size, contestants, floor, training_step
+from engram.bench._contestants import GeotorchRNN, LoopRNN, contestants, training_step
+from engram.bench._floor import floor, products_of
+from engram.bench._size import Size
 from engram.loops import _loop, _torch, status
 from engram.loops._compiled import Loops
 from engram.maps import orthogonality_error
@@ -99,7 +101,9 @@ def test_executors_are_those_of_the_name(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_floor_is_the_bare_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """Multiplications of a forward and backward pass: 2 T B H^2 in the loops, T B H (H + 2 D) around them."""
-    call: Callable[[], None] = floor(SIZE)
+    products = products_of(RNN(SIZE.D, SIZE.H))
+    assert products is not None
+    call: Callable[[], None] = floor(products, SIZE)
     counted: list[int] = []
     multiply = torch.mm
 
@@ -112,3 +116,4 @@ def test_the_floor_is_the_bare_products(monkeypatch: pytest.MonkeyPatch) -> None
     rows = SIZE.T * SIZE.B
     assert sum(counted) == 2 * rows * SIZE.H**2 + rows * SIZE.H * (SIZE.H + 2 * SIZE.D)
     assert len(counted) == 2 * SIZE.T + 3
+    assert products.flops(SIZE) == 2 * sum(counted)

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,19 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
+import engram
 from engram.bench import LAYER_TARGETS as TARGETS
 from engram.bench import bench_layers, draw_layers, layers
-from engram.bench._contestants import Size
+from engram.bench._contestants import ENGRAM
 from engram.bench._memory import peak_memory
+from engram.bench._size import Size
 from engram.cli import main
 
 ORIGINAL = layers.SIZES, layers.QUICK
 TINY = (Size(6, 3, 8, 1), Size(4, 2, 5, 3))
 MEMORY = Size(400, 32, 64, 1)  # tens of megabytes for the Python loop: far above the noise of a process
 ASKED = ("engram/torch.nn.RNN", "engram-uncompiled/torch.nn.RNN", "engram/python-loop", "engram/floor")
+AGAINST = "engram/earlier engram"
 ROW = {"threads", "T", "B", "H", "D", "contestant", "median_ms", "min_ms", "max_ms"}
 
 
@@ -60,7 +64,8 @@ def test_standard_output_is_one_json(printed: tuple[str, str, Path]) -> None:
 
 def test_keys(result: dict[str, Any]) -> None:
     assert result.keys() == {"summary", "rows", "machine"}
-    assert result["summary"].keys() >= {*ASKED, *TARGETS}
+    assert result["summary"].keys() >= {*ASKED, *TARGETS} - {AGAINST}  # which needs an earlier version
+    assert AGAINST not in result["summary"]
     for name, ratio in result["summary"].items():
         assert ratio.keys() == {"geomean", "worst"}, name
         assert 0 <= ratio["geomean"] <= ratio["worst"], name
@@ -93,7 +98,8 @@ def test_memory_is_less_than_that_of_the_loop(result: dict[str, Any]) -> None:
 
 def test_memory_of_the_loop_is_that_of_its_tensors() -> None:
     """At least the states and the pre-activations of all steps."""
-    assert peak_memory("python-loop", MEMORY) > 2 * MEMORY.T * MEMORY.B * MEMORY.H * 4 / 2**20
+    loop = ("engram.bench._contestants:LoopRNN", {})
+    assert peak_memory(loop, MEMORY) > 2 * MEMORY.T * MEMORY.B * MEMORY.H * 4 / 2**20
 
 
 @pytest.mark.parametrize("ending", [".svg", ".png"])
@@ -143,3 +149,24 @@ def test_the_sizes_asked_for() -> None:
     assert set(ORIGINAL[0]) == {Size(*shape, features) for shape in shapes for features in (1, 64)}
     assert len(ORIGINAL[1]) == 2
     assert set(ORIGINAL[1]) <= set(ORIGINAL[0])
+
+
+def test_against_an_earlier_version(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The earlier layers are those of the folder: here our own, copied, with a version of its own."""
+    copy = tmp_path / "old"
+    shutil.copytree(Path(engram.__file__).parent, copy / "engram", ignore=shutil.ignore_patterns("__pycache__"))
+    with (copy / "engram" / "__init__.py").open("a") as file:
+        file.write("\n__version__ = 'of old'\n")
+    monkeypatch.setattr(layers, "peak_memory", lambda kind, size: 1.0)
+    result = bench_layers(True, 1, lambda line: None, copy)
+    assert result["machine"]["against"] == "of old"
+    names = {row["contestant"] for row in result["rows"]}
+    assert {f"earlier {name}" for name in ENGRAM} <= names
+    assert result["summary"][AGAINST]["geomean"] > 0
+
+
+def test_against_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "layers", "--against", str(tmp_path), "--figure", str(tmp_path / "a.svg")]) == 2
+    assert "must hold the package engram" in capsys.readouterr().err
+    assert main(["bench", "maps", "--against", str(tmp_path), "--figure", str(tmp_path / "a.svg")]) == 2
+    assert "--against needs 'engram bench layers', got maps" in capsys.readouterr().err

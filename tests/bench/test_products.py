@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from engram.bench import products
-from engram.bench._contestants import Size
+from engram.bench._size import Size
 
 
 def test_a_small_race(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 
 OPTIONS = {
     "demo": ["--delay", "--updates", "--seed"],
-    "bench": ["layers", "--quick", "--json", "--repeats", "--figure"],
+    "bench": ["layers", "cells", "--quick", "--json", "--repeats", "--against", "--only", "--markdown", "--figure"],
 }
 
 

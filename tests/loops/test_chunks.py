@@ -82,7 +82,7 @@ def test_memory_of_the_backward_pass_is_one_chunk(
         made.append(array.numel() * array.element_size())
         return array
 
-    monkeypatch.setattr(_run, "CHUNK_BYTES", 10 * 4 * 2 * ROW)  # a row of the drive's product and one of its gradient
+    monkeypatch.setattr(_run, "CHUNK_BYTES", 10 * 4 * ROW)  # one row of what the loop leaves behind
     monkeypatch.setattr(_run, "new_array", spy)
     outcome(problem(200, 4, 3, 5), executor)
     whole = [size for size in made if size > 10 * 4 * ROW]

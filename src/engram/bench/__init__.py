@@ -1,6 +1,8 @@
 """Benchmarks as ratios taken in one run: ours against torch.nn, peers, and the arithmetic floor."""
 
 from engram.bench._figure import draw_certify, draw_layers, draw_maps, draw_products, draw_runs, draw_train
+from engram.bench.cells import TARGETS as CELL_TARGETS
+from engram.bench.cells import bench_cells, draw_cells
 from engram.bench.certify import TARGETS as CERTIFY_TARGETS
 from engram.bench.certify import bench_certify
 from engram.bench.layers import TARGETS as LAYER_TARGETS
@@ -19,6 +21,7 @@ from engram.bench.train import TARGETS as TRAIN_TARGETS
 from engram.bench.train import bench_train
 
 __all__ = [
+    "CELL_TARGETS",
     "CERTIFY_TARGETS",
     "LAYER_TARGETS",
     "LINEAR_TARGETS",
@@ -27,6 +30,7 @@ __all__ = [
     "RUNS_TARGETS",
     "TOKEN_TARGETS",
     "TRAIN_TARGETS",
+    "bench_cells",
     "bench_certify",
     "bench_layers",
     "bench_linear",
@@ -35,6 +39,7 @@ __all__ = [
     "bench_runs",
     "bench_token",
     "bench_train",
+    "draw_cells",
     "draw_certify",
     "draw_layers",
     "draw_linear",

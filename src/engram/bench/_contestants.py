@@ -3,23 +3,16 @@
 import importlib
 import importlib.util
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from engram.bench._floor import floor, products_of
+from engram.bench._size import Kind, Size
+from engram.bench._worker_program import make_layer
 from engram.loops import activate, use
-from engram.nn import RNN, ExpRNN, NonNormalRNN, ScoRNN
-
-
-class Size(NamedTuple):
-    """Steps, batch, hidden units, input features."""
-
-    T: int
-    B: int
-    H: int
-    D: int
+from engram.nn import RNN
 
 
 class LoopRNN(nn.Module):
@@ -64,49 +57,38 @@ def training_step(layer: nn.Module, input: Tensor, gradient: Tensor, kernel: str
     return call
 
 
-def floor(size: Size) -> Callable[[], None]:
-    """The matrix products that no implementation can do without, on memory that is there already."""
-    h, w, out = torch.randn(size.B, size.H), torch.randn(size.H, size.H), torch.empty(size.B, size.H)
-    rows, input = torch.randn(size.T * size.B, size.H), torch.randn(size.T * size.B, size.D)
-    drive, grad_h, grad_x = torch.empty_like(rows), torch.empty(size.H, size.H), torch.empty(size.H, size.D)
-    w_input = torch.randn(size.D, size.H)
-
-    def call() -> None:
-        torch.mm(input, w_input, out=drive)
-        for _ in range(2 * size.T):  # W h forward, W^T dz backward
-            torch.mm(h, w, out=out)
-        torch.mm(rows.t(), drive, out=grad_h)
-        torch.mm(rows.t(), input, out=grad_x)
-
-    return call
+ENGRAM: dict[str, Kind] = {
+    "engram": ("engram.nn:RNN", {}),
+    "engram-modrelu": ("engram.nn:RNN", {"activation": "modrelu"}),
+    "engram-exponential": ("engram.nn:RNN", {"activation": "modrelu", "map": "exponential"}),
+    "engram-cayley": ("engram.nn:RNN", {"activation": "modrelu", "map": "cayley"}),
+    "ExpRNN": ("engram.nn:ExpRNN", {}),
+    "ScoRNN": ("engram.nn:ScoRNN", {}),
+    "NonNormalRNN": ("engram.nn:NonNormalRNN", {}),
+}
+"""Ours. All of them are in version 0.1, too."""
 
 
 def contestants(size: Size) -> dict[str, Callable[[], None]]:
     """Every contestant that is installed, ready to be called at this size."""
     input, gradient = torch.randn(size.T, size.B, size.D), torch.randn(size.T, size.B, size.H)
 
-    def engram(kernel: str = "auto", **options: Any) -> Callable[[], None]:
-        return training_step(RNN(size.D, size.H, **options), input, gradient, kernel)
-
     def other(layer: nn.Module) -> Callable[[], None]:
         return training_step(layer, input, gradient)
 
-    found = {
-        "engram": engram(),
-        "engram-modrelu": engram(activation="modrelu"),
-        "engram-exponential": engram(activation="modrelu", map="exponential"),
-        "engram-cayley": engram(activation="modrelu", map="cayley"),
-        "engram-uncompiled": engram("torch"),
-        "engram-modrelu-uncompiled": engram("torch", activation="modrelu"),
-        "ExpRNN": other(ExpRNN(size.D, size.H)),
-        "ScoRNN": other(ScoRNN(size.D, size.H)),
-        "NonNormalRNN": other(NonNormalRNN(size.D, size.H)),
+    found = {name: other(make_layer(make, size.D, size.H, options)) for name, (make, options) in ENGRAM.items()}
+    for name in ("engram", "engram-modrelu"):
+        make, options = ENGRAM[name]
+        layer = make_layer(make, size.D, size.H, options)
+        found[f"{name}-uncompiled"] = training_step(layer, input, gradient, "torch")
+    found |= {
         "torch.nn.RNN": other(nn.RNN(size.D, size.H)),
         "torch.nn.LSTM": other(nn.LSTM(size.D, size.H)),
         "python-loop": other(LoopRNN(size.D, size.H)),
         "python-loop-modrelu": other(LoopRNN(size.D, size.H, "modrelu")),
-        "floor": floor(size),
     }
+    if (products := products_of(RNN(size.D, size.H))) is not None:
+        found["floor"] = floor(products, size)
     if importlib.util.find_spec("geotorch"):
         found["geotorch"] = other(GeotorchRNN(size.D, size.H))
     if importlib.util.find_spec("torchrecurrent"):

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import torch
 
-from engram.bench._contestants import LoopRNN, Size, training_step
-from engram.nn import RNN
+from engram.bench._contestants import training_step
+from engram.bench._size import Kind, Size
+from engram.bench._worker_program import make_layer
 
-LAYERS = {"engram": RNN, "python-loop": LoopRNN}
 
-
-def peak_memory(name: str, size: Size) -> float:
-    """Megabytes by which a training step raises the peak of a fresh process."""
-    return in_child(f"from engram.bench._memory import *; print(step_memory({name!r}, Size{tuple(size)}))")
+def peak_memory(kind: Kind, size: Size, executor: str = "auto") -> float:
+    """Megabytes by which a training step of a layer raises the peak of a fresh process."""
+    return in_child(
+        f"from engram.bench._memory import *; print(step_memory({kind!r}, Size{tuple(size)}, {executor!r}))"
+    )
 
 
 def in_child(program: str) -> float:
@@ -25,14 +26,14 @@ def in_child(program: str) -> float:
     return float(done.stdout)
 
 
-def step_memory(name: str, size: Size) -> float:
+def step_memory(kind: Kind, size: Size, executor: str) -> float:
     torch.set_num_threads(1)
     warm_up = Size(2, 2, size.H, size.D)
-    layer = LAYERS[name](size.D, size.H)
+    layer = make_layer(kind[0], size.D, size.H, kind[1])
     input, gradient = torch.randn(size.T, size.B, size.D), torch.randn(size.T, size.B, size.H)
-    training_step(layer, torch.randn(*warm_up[:2], size.D), torch.randn(*warm_up[:3]))()
+    training_step(layer, torch.randn(*warm_up[:2], size.D), torch.randn(*warm_up[:3]), executor)()
     before = peak()
-    training_step(layer, input, gradient)()
+    training_step(layer, input, gradient, executor)()
     return peak() - before
 
 

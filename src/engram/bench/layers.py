@@ -1,14 +1,18 @@
 """``engram bench layers``: forward and backward of a whole layer, in one run, as ratios."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 
-from engram.bench._contestants import Size, contestants, training_step
+from engram.bench._contestants import ENGRAM, contestants, training_step
 from engram.bench._measure import geomean, interleaved, machine, spread
 from engram.bench._memory import peak_memory
+from engram.bench._size import Kind, Size
+from engram.bench._worker import Worker
 from engram.nn import RNN
 
 SHAPES = ((220, 10, 128), (784, 128, 128), (200, 128, 256), (200, 100, 512), (2000, 16, 128))
@@ -23,6 +27,7 @@ TARGETS = {
     "NonNormalRNN/torch.nn.RNN": (0.7, None),
     "engram-uncompiled/torch.nn.RNN": (0.85, None),
     "engram/python-loop": (0.35, None),
+    "engram/earlier engram": (1.05, 1.1),
     "memory engram/python-loop": (0.5, None),
     "time a step, T=4000/T=250": (1.1, None),
 }
@@ -43,35 +48,50 @@ PAIRS = (
     ("engram-exponential", "geotorch"),
     ("engram", "torch.nn.LSTM"),
     ("engram", "torchrecurrent"),
+    *((name, f"earlier {name}") for name in ENGRAM),
 )
 
 
-def bench_layers(quick: bool = False, repeats: int = 7, tell: Callable[[str], None] = print) -> dict[str, Any]:
+def bench_layers(
+    quick: bool = False, repeats: int = 7, tell: Callable[[str], None] = print, against: Path | None = None
+) -> dict[str, Any]:
     """Race all contestants; returns ``summary`` (ratios), ``rows`` (milliseconds) and ``machine``.
 
-    ``tell`` is given a line a size, as it is done.
+    Args:
+        quick: two sizes and one thread.
+        tell: is given a line per size, as it is done.
+        against: a folder with the package of an earlier engram, whose layers take part as ``earlier engram``, ...:
+            in a process of its own, which takes turns with this one.
     """
     before = torch.get_num_threads()
     rows: list[dict[str, Any]] = []
     try:
-        for threads in (1,) if quick else (1, 2):
-            torch.set_num_threads(threads)
-            for size in QUICK if quick else SIZES:
-                times = interleaved(contestants(size), repeats)
-                rows += [
-                    {"threads": threads, **size._asdict(), "contestant": name, **spread(seconds)}
-                    for name, seconds in times.items()
-                ]
-                tell(_line(threads, size, times))
+        with nullcontext() if against is None else Worker(against) as earlier:
+            for threads in (1,) if quick else (1, 2):
+                torch.set_num_threads(threads)
+                for size in QUICK if quick else SIZES:
+                    calls: dict[str, Callable[[], object]] = {**contestants(size)}
+                    if earlier is not None:
+                        calls |= earlier.contestants(
+                            size, threads, {f"earlier {name}": k for name, k in ENGRAM.items()}
+                        )
+                    times = interleaved(calls, repeats)
+                    rows += [
+                        {"threads": threads, **size._asdict(), "contestant": name, **spread(seconds)}
+                        for name, seconds in times.items()
+                    ]
+                    tell(_line(threads, size, times))
         torch.set_num_threads(1)
         summary = _summary(rows)
+        loop: Kind = ("engram.bench._contestants:LoopRNN", {})
         summary["memory engram/python-loop"] = _single(
-            peak_memory("engram", MEMORY) / peak_memory("python-loop", MEMORY)
+            peak_memory(ENGRAM["engram"], MEMORY) / peak_memory(loop, MEMORY)
         )
         summary["time a step, T=4000/T=250"] = _single(_growth(3 * repeats))
     finally:
         torch.set_num_threads(before)
-    return {"summary": summary, "rows": rows, "machine": machine()}
+    told = {} if earlier is None else {"against": earlier.engram["version"]}
+    return {"summary": summary, "rows": rows, "machine": machine() | told}
 
 
 def _single(ratio: float) -> dict[str, float]:

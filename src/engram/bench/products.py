@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from engram.bench._contestants import Size, training_step
+from engram.bench._cells import steady_rac
+from engram.bench._contestants import training_step
 from engram.bench._measure import geomean, interleaved, machine, spread
+from engram.bench._size import Size
 from engram.nn import CPRNN, MIRNN, RAC, Recurrent, SecondOrderRNN
 
 SIZES = tuple(
@@ -69,22 +71,11 @@ def _contestants(size: Size) -> dict[str, Callable[[], None]]:
     input, gradient = torch.randn(size.T, size.B, size.D), torch.randn(size.T, size.B, size.H)
     calls = {"torch.nn.RNN": training_step(nn.RNN(size.D, size.H), input, gradient)}
     for name, kind in LAYERS.items():
-        layer = kind(size.D, size.H)
-        if isinstance(layer, RAC):
-            layer = _steady(size)
+        layer = steady_rac(size.D, size.H) if kind is RAC else kind(size.D, size.H)
         calls[name] = training_step(layer, input, gradient)
         calls[f"{name} uncompiled"] = training_step(layer, input, gradient, "torch")
         calls[f"{name} plain loop"] = training_step(layer, input, gradient, "plain")
     return calls
-
-
-@torch.no_grad()
-def _steady(size: Size) -> RAC:
-    """A circuit whose gates are near 1: a product that vanishes would race in denormal numbers, which are slow."""
-    layer = RAC(size.D, size.H, bias=True)
-    layer.cells[0].weight_ih.mul_(1e-3)
-    layer.cells[0].bias.fill_(1.0)
-    return layer
 
 
 def _ratios(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:

@@ -114,3 +114,22 @@ def variance(w: Lowering, call: Call) -> None:
     total = w.reduce("sum", w.op(aten.mul.Tensor, Ref(centred), Ref(centred)), rows, keep)
     count = prod(w.graph.values[x].shape[a] for a in rows) - (1 if correction is None else correction)
     w.known[call.results[0]] = w.op(aten.div.Tensor, Ref(total), count)
+
+
+@rule(aten.log_sigmoid_forward.default)
+def log_sigmoid(w: Lowering, call: Call) -> None:
+    """min(x, 0) - log(1 + exp(-|x|)); the second result is a help for torch's own gradient."""
+    x = w.known[call.args[0].number]
+    powers = w.op(aten.exp.default, Ref(w.op(aten.neg.default, Ref(w.op(aten.abs.default, Ref(x))))))
+    below = w.op(aten.clamp_max.default, Ref(x), 0)
+    found = w.op(aten.sub.Tensor, Ref(below), Ref(w.op(aten.log1p.default, Ref(powers))))
+    for n in call.results:
+        w.known[n] = found
+
+
+@rule(aten.log_sigmoid_backward.default)
+def log_sigmoid_backward(w: Lowering, call: Call) -> None:
+    """g sigmoid(-x)."""
+    g, x = (w.known[ref.number] for ref in call.args[:2])
+    slope = w.op(aten.sigmoid.default, Ref(w.op(aten.neg.default, Ref(x))))
+    w.known[call.results[0]] = w.op(aten.mul.Tensor, Ref(g), Ref(slope))

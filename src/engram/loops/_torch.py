@@ -49,9 +49,10 @@ def run(program: Program, graph: Graph, shared: Environment, arrays: Arrays, car
     for t in span.order():
         m = span.alive[t]
         whole = m == len(state[0]) if state else True
-        for buffer, (slots, old) in zip(buffers, noted, strict=True):
-            changed = slots[t - span.begin].view(m, -1, *[1] * (buffer.dim() - 2))
-            buffer[:m] = torch.where(changed, old[t - span.begin], buffer[:m])
+        for k, (slots, old) in enumerate(noted):  # a new tensor: somebody may keep a view of the one before
+            changed = slots[t - span.begin].view(m, -1, *[1] * (buffers[k].dim() - 2))
+            buffer = torch.where(changed, old[t - span.begin], buffers[k][:m])
+            buffers[k] = torch.cat([buffer, buffers[k][m:]])
         before = [buffer[:m] for buffer in buffers]
         now = [rows[t - span.begin] for rows in reads]
         made, new = step(m, *now, *before, *(state if whole else [s[:m] for s in state]))
@@ -59,6 +60,7 @@ def run(program: Program, graph: Graph, shared: Environment, arrays: Arrays, car
             rows.append(made[place])
         state = new if whole else tuple(torch.cat([n, s[m:]]) for n, s in zip(new, state, strict=True))
     carried[:] = state
+    arrays.tensors |= {f"rebuilt{k}": buffer for k, buffer in zip(program.rebuilt, buffers, strict=True)}
     for name, rows in zip(wanted, written, strict=True):
         torch.cat(rows if span.reverse is span.backwards else rows[::-1], out=arrays.rows(name, span))
 

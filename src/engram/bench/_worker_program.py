@@ -1,0 +1,82 @@
+"""What a worker runs: build layers, and time one training step of one of them each time it is asked.
+
+Requests come as lines of JSON on standard input, answers go as lines to standard output. This file is run by its path
+in a process of its own, where ``engram`` may be an earlier version: it imports nothing of engram until a layer is asked
+for, and then only what the request names.
+"""
+
+import gc
+import importlib
+import json
+import sys
+import time
+import traceback
+from typing import Any
+
+import torch
+from torch import nn
+
+REST = 0.005
+"""Seconds before and after each step, for threads of the other process that still wait for work to fall asleep."""
+
+
+def make_layer(make: str, inputs: int, hidden: int, options: dict[str, Any]) -> nn.Module:
+    """The layer ``module:name`` of this many inputs and hidden units."""
+    module, _, name = make.partition(":")
+    layer: nn.Module = getattr(importlib.import_module(module), name)(inputs, hidden, **options)
+    return layer
+
+
+class Steps:
+    """The layers of one size, each ready for a training step."""
+
+    def __init__(self) -> None:
+        self.layers: dict[str, nn.Module] = {}
+        self.input = self.gradient = torch.empty(0)
+
+    def size(self, threads: int, size: list[int]) -> None:
+        """Forget all layers, and take up another size: steps, batch, hidden units, inputs."""
+        torch.set_num_threads(threads)
+        steps, batch, hidden, inputs = size
+        self.layers.clear()
+        self.input, self.gradient = torch.randn(steps, batch, inputs), torch.randn(steps, batch, hidden)
+
+    def layer(self, name: str, make: str, options: dict[str, Any]) -> None:
+        self.layers[name] = make_layer(make, self.input.shape[-1], self.gradient.shape[-1], options)
+
+    def step(self, name: str) -> float:
+        """Seconds of forward and backward, weight gradients included."""
+        layer = self.layers[name]
+        gc.collect()
+        gc.disable()
+        time.sleep(REST)
+        try:
+            begin = time.perf_counter()
+            layer.zero_grad(set_to_none=True)
+            layer(self.input)[0].backward(self.gradient)
+            took = time.perf_counter() - begin
+        finally:
+            gc.enable()
+        time.sleep(REST)
+        return took
+
+    def engram(self) -> dict[str, str]:
+        """Which engram this is."""
+        package = importlib.import_module("engram")
+        return {"path": str(package.__file__), "version": str(package.__version__)}
+
+
+def main() -> None:
+    answers, steps = sys.stdout, Steps()
+    sys.stdout = sys.stderr  # whatever a layer prints is no answer
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = {"answer": getattr(steps, request["do"])(*request["with"])}
+        except Exception:
+            answer = {"error": traceback.format_exc()}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
