@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from engram.loops._c_groups import close, copy_to, join, pointwise, view
+from engram.loops._c_loops import copy
 from engram.loops._c_others import others
 from engram.loops._c_views import Memory, View
 from engram.loops._c_writer import Writer
@@ -65,16 +66,24 @@ class Generator(Writer):
             place = f"({pointer} ? {pointer} + (row + {{i}}) * {self.size(width).name} : {self.unwanted(value)})"
             copy_to(self, value, self.dense(Memory(place, self.type_of(value)), self.graph.values[value].shape))
             self.uses[value] -= 1
-        results = [
-            (self.in_memory(after), view) for (_, after), (_, _, view) in zip(program.carried, carried, strict=False)
-        ]
+        places = [view for _, _, view in carried[: len(program.carried)]]
+        results = [self.in_memory(after) for _, after in program.carried]
         close(self)
         for k, (before, after) in program.changes.items():
             self.note(k, before, after)
-        for made, view in results:
-            if made != view:
-                size = f"{self.size(torch.Size(view.shape).numel()).name} * sizeof({view.memory.type})"
-                self.emit(f"for (int64_t i = 0; i < m; i++) memcpy({view.row()}, {made.row()}, {size});")
+        old = {place.memory for place in places}
+        for k, (made, place) in enumerate(zip(results, places, strict=True)):
+            if made.memory in old and made != place:  # a field that becomes another: the other may be overwritten first
+                results[k] = self.in_scratch(program.carried[k][1])
+                copy(self, made, results[k])
+        for made, place in zip(results, places, strict=True):
+            if made == place:
+                continue
+            if made.is_dense():
+                size = f"{self.size(torch.Size(place.shape).numel()).name} * sizeof({place.memory.type})"
+                self.emit(f"for (int64_t i = 0; i < m; i++) memcpy({place.row()}, {made.row()}, {size});")
+            else:
+                copy(self, made, place)
         return Text(self.text(name, carried), self.sizes, self.numbers, self.arrays)
 
     def node(self, item: Node) -> None:

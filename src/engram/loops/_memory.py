@@ -6,6 +6,7 @@ it is gone, wherever that happens. What lies idle is never more than what was in
 """
 
 import os
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
 from math import prod
@@ -22,8 +23,8 @@ ALIGNED = 64
 
 _lock = Lock()
 _returned: deque[Any] = deque()  # append is atomic: a block may come back in the middle of anything
-_idle: list[Any] = []
-_live = _most = 0
+_idle: list[Any] = []  # the smallest first
+_live = _most = _resting = 0  # bytes: lent out, the most that ever were, idle
 
 
 def _new_lock() -> None:
@@ -76,42 +77,39 @@ def _strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 def _lend(size: int) -> Any:
     """A block of at least this size: an idle one that is not much too large, or a new one."""
-    global _live, _most
+    global _live, _most, _resting
     with _lock:
         _collect()
-        fitting = [k for k, block in enumerate(_idle) if size <= len(block) <= 2 * size]
-        if fitting:
-            block = _idle.pop(min(fitting, key=lambda k: len(_idle[k])))
+        at = bisect_left(_idle, size, key=len)
+        if at < len(_idle) and len(_idle[at]) <= 2 * size:
+            block = _idle.pop(at)
+            _resting -= len(block)
         else:
             raw = np.empty(size + ALIGNED, dtype=np.uint8)
             block = raw[-raw.ctypes.data % ALIGNED :][:size]
         _live += len(block)
         _most = max(_most, _live)
-        _trim(_most - _live)
+        while _idle and _resting > _most - _live:
+            _resting -= len(_idle.pop())
     return block
 
 
 def _collect() -> None:
-    global _live
+    """Take back what nobody sees any more."""
+    global _live, _resting
     while _returned:
         block = _returned.popleft()
         _live -= len(block)
-        _idle.append(block)
-
-
-def _trim(most: int) -> None:
-    """Give back the largest idle blocks until no more than so many bytes are idle."""
-    _idle.sort(key=len)
-    while _idle and sum(map(len, _idle)) > most:
-        _idle.pop()
+        _resting += len(block)
+        insort(_idle, block, key=len)
 
 
 def free_workspaces() -> int:
     """Give all idle memory back to the system; returns the number of bytes given back."""
-    global _most
+    global _most, _resting
     with _lock:
         _collect()
-        held = sum(map(len, _idle))
+        held, _resting = _resting, 0
         _idle.clear()
         _most = _live
     return held

@@ -171,9 +171,13 @@ static int product_block(const void *context, int64_t i) {
       pack_panel(c->b, from, depth, left + j, left + width, (REAL *)panels + j * depth);
     const REAL *corner = c->a.at + top * c->a.row + from * c->a.column;
     for (int64_t r = 0; !direct && r < height; r += MR)
-      for (int64_t k = 0; k < depth; k++)
-        for (int64_t y = 0; y < least(MR, height - r); y++)
-          memory[r * piece + k * MR + y] = corner[(r + y) * c->a.row + k * c->a.column];
+      if (c->a.row == 1 && r + MR <= height) /* a gradient: A is transposed, and neighbours stay neighbours */
+        for (int64_t k = 0; k < depth; k++)
+          memcpy(memory + r * piece + k * MR, corner + r + k * c->a.column, MR * sizeof(REAL));
+      else
+        for (int64_t k = 0; k < depth; k++)
+          for (int64_t y = 0; y < least(MR, height - r); y++)
+            memory[r * piece + k * MR + y] = corner[(r + y) * c->a.row + k * c->a.column];
     for (int64_t j = 0; j < width; j += NR)
       for (int64_t r = 0; r < height; r += MR) {
         int m = (int)least(MR, height - r), columns = (int)least(NR, width - j);

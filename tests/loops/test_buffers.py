@@ -1,0 +1,101 @@
+"""States of several fields: buffers that are rebuilt backwards, fields that become each other."""
+
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from engram.loops import compiled_cell, use
+from engram.nn import Cell, Recurrent, explain
+from engram.state import Field, parts
+
+SLOTS = 5
+
+
+class RingState(NamedTuple):
+    h: Any
+    ring: Any
+    age: Any
+
+
+class RingCell(Cell):
+    """Attends to its last SLOTS states, kept in a ring."""
+
+    def fields(self) -> RingState:
+        return RingState(Field(self.hidden_size), Field(SLOTS, self.hidden_size), Field(1, dtype=torch.int64))
+
+    def step(self, drive: Tensor, state: RingState) -> RingState:
+        weights = torch.softmax((state.ring * state.h[:, None]).sum(-1), -1)
+        h = torch.tanh(drive + state.h @ self.weight_hh.mT + (weights[:, :, None] * state.ring).sum(1))
+        slot = torch.arange(SLOTS) == state.age % SLOTS
+        return RingState(h, torch.where(slot[:, :, None], h[:, None], state.ring), state.age + 1)
+
+
+class ShiftCell(RingCell):
+    """The same with a buffer whose slots all change at every step."""
+
+    def step(self, drive: Tensor, state: RingState) -> RingState:
+        weights = torch.softmax((state.ring * state.h[:, None]).sum(-1), -1)
+        h = torch.tanh(drive + state.h @ self.weight_hh.mT + (weights[:, :, None] * state.ring).sum(1))
+        return RingState(h, torch.cat([h[:, None], state.ring[:, :-1]], 1), state.age)
+
+
+class SwapCell(RingCell):
+    """Fields that become each other, and a buffer that is turned over."""
+
+    def fields(self) -> RingState:
+        return RingState(Field(self.hidden_size), Field(self.hidden_size, self.hidden_size), Field(self.hidden_size))
+
+    def step(self, drive: Tensor, state: RingState) -> RingState:
+        new = torch.tanh(drive + state.h @ self.weight_hh.mT + state.ring.sum(-1))
+        return RingState(state.age, state.ring.mT, new)
+
+
+@pytest.mark.parametrize("executor", ["torch", "compiled"])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("batch", [2, 9])
+@pytest.mark.parametrize("kind", [RingCell, ShiftCell, SwapCell])
+def test_equals_the_plain_loop(kind: type[Cell], batch: int, packed: bool, executor: str) -> None:
+    layer = type("Layer", (Recurrent,), {"cell": kind})(3, 4, bidirectional=True, dtype=torch.float64)
+    x: Any = torch.randn(17, batch, 3, dtype=torch.float64)
+    if packed:
+        x = pack_padded_sequence(x, [17, *range(batch, 1, -1)])
+    fields = layer.cells[0].fields()
+    start = RingState(*(_start(field, batch) for field in fields))
+    results = {}
+    for name in ("plain", executor):
+        with use(name):
+            output, final = layer(x, start)
+            output = output if isinstance(output, Tensor) else output.data
+            shown = [output, *(f for f in parts(final) if f.is_floating_point())]
+            loss = torch.stack([(s * torch.linspace(-1, 2, s.numel(), dtype=s.dtype).view_as(s)).sum() for s in shown])
+            leaves = [*(s for s in start if s.requires_grad), *layer.parameters()]
+            results[name] = [*shown, *torch.autograd.grad(loss.sum(), leaves)]
+    for ours, truth in zip(results[executor], results["plain"], strict=True):
+        torch.testing.assert_close(ours, truth, atol=1e-10, rtol=1e-10)
+
+
+def _start(field: Field, batch: int) -> Tensor:
+    shape = (2, batch, *field.shape)
+    if field.dtype is not None:
+        return torch.zeros(shape, dtype=field.dtype)
+    return torch.randn(shape, dtype=torch.float64, requires_grad=True)
+
+
+def test_a_ring_keeps_one_slot_per_step() -> None:
+    """Kept are the output, what products gave, and of the ring what was overwritten: not all slots of all steps."""
+    cell = RingCell(3, 4)
+    plan = compiled_cell(cell).choose(cell.like, 8).plan
+    assert set(plan.forward.changes) == {1}
+    assert set(plan.gradient_loop.rebuilt) == {1}
+    assert "state1" not in plan.kept
+    whole = compiled_cell(cell).variant(hoist=True, rebuild=False).plan
+    assert "state1" in whole.kept
+
+
+def test_it_is_compiled() -> None:
+    (found,) = explain(RingCell(3, 4)).cells
+    assert found.executor == "compiled" or "compile" in found.reason.lower(), found.reason
+    assert found.products == (2, 1)
