@@ -59,32 +59,37 @@ class Generator(Writer):
         for item in program.nodes:
             self.node(item)
             self.uses.subtract(item.args)
-        for array, value in program.writes.items():
+        self.write_arrays()
+        self.carry([view for _, _, view in carried[: len(program.carried)]])
+        return Text(self.text(name, carried), self.sizes, self.numbers, self.arrays)
+
+    def write_arrays(self) -> None:
+        """What is to lie in arrays and does not yet."""
+        for array, value in self.program.writes.items():
             if array in self.filled:
                 continue
             pointer, width = self.pointer("rows", array, self.type_of(value)), self.graph.values[value].size
-            place = f"({pointer} ? {pointer} + (row + {{i}}) * {self.size(width).name} : {self.unwanted(value)})"
-            copy_to(self, value, self.dense(Memory(place, self.type_of(value)), self.graph.values[value].shape))
+            row = f"({pointer} ? {pointer} + (row + {{i}}) * {self.size(width).name} : {self.unwanted(value)})"
+            copy_to(self, value, self.dense(Memory(row, self.type_of(value)), self.graph.values[value].shape))
             self.uses[value] -= 1
-        places = [view for _, _, view in carried[: len(program.carried)]]
-        results = [self.in_memory(after) for _, after in program.carried]
+
+    def carry(self, places: list[View]) -> None:
+        """The new state in place of the old one, at the end of a step."""
+        results = [self.in_memory(after) for _, after in self.program.carried]
         close(self)
-        for k, (before, after) in program.changes.items():
+        for k, (before, after) in self.program.changes.items():
             self.note(k, before, after)
         old = {place.memory for place in places}
         for k, (made, place) in enumerate(zip(results, places, strict=True)):
             if made.memory in old and made != place:  # a field that becomes another: the other may be overwritten first
-                results[k] = self.in_scratch(program.carried[k][1])
+                results[k] = self.in_scratch(self.program.carried[k][1])
                 copy(self, made, results[k])
         for made, place in zip(results, places, strict=True):
-            if made == place:
-                continue
-            if made.is_dense():
+            if made != place and made.is_dense():
                 size = f"{self.size(torch.Size(place.shape).numel()).name} * sizeof({place.memory.type})"
                 self.emit(f"for (int64_t i = 0; i < m; i++) memcpy({place.row()}, {made.row()}, {size});")
-            else:
+            elif made != place:
                 copy(self, made, place)
-        return Text(self.text(name, carried), self.sizes, self.numbers, self.arrays)
 
     def node(self, item: Node) -> None:
         """Write a node, now or, if it is pointwise, with its group."""
