@@ -191,6 +191,7 @@ def _fingerprint(cell: Any) -> Any:
         "_modules",
         "_built_from",
         "_changes",
+        "_known_fields",
         "laws",
         "declared",
         "_non_persistent_buffers_set",

@@ -22,13 +22,10 @@ shared         an operation on shared values only, as torch ran it
 =============  =====================================================================================================
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-
-from engram.loops._trace import Ref
 
 
 @dataclass(frozen=True)
@@ -99,30 +96,3 @@ class Graph:
         result = self.value(shape, dtype, rows)
         self.nodes.append(Node(kind, args, (result,), info, line))
         return result
-
-
-def arguments(info: Any) -> Iterator[Any]:
-    """All arguments of a torch operation, lists opened."""
-    if isinstance(info, (tuple, list)):
-        for item in info:
-            yield from arguments(item)
-    elif isinstance(info, dict):
-        yield from arguments(list(info.values()))
-    else:
-        yield info
-
-
-def references(info: Any) -> list[int]:
-    """The values that a torch operation reads."""
-    return [item.number for item in arguments(info) if isinstance(item, Ref)]
-
-
-def fill_in(info: Any, found: Any) -> Any:
-    """The arguments of a torch operation, with ``found(number)`` for each value."""
-    if isinstance(info, Ref):
-        return found(info.number)
-    if isinstance(info, (tuple, list)):
-        return [fill_in(item, found) for item in info]
-    if isinstance(info, dict):
-        return {key: fill_in(item, found) for key, item in info.items()}
-    return info

@@ -78,6 +78,8 @@ class Plan:
     """dL/d of each field of the new state, as the backward loop is given it."""
     seen: dict[int, Source]
     """Where each row value that outgoing nodes and meets read lies."""
+    functions: dict[bool, Any] = field(default_factory=dict)
+    """What :mod:`._run` made of ``before``, for the forward pass alone and for both."""
     early: int = 0
     """So many of ``before`` are for the forward pass."""
     hoist_again: bool = False

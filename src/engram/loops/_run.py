@@ -19,9 +19,11 @@ CHUNK_BYTES = (
 
 def weights_of(plan: Plan, weights: list[Tensor], forward: bool = False) -> dict[Any, Any]:
     """The shared values: weights, constants, and what is made of them before the loop (of the forward pass alone)."""
-    found: dict[Any, Any] = dict(zip(plan.weights, weights, strict=True))
-    found |= dict(plan.constants)
-    _torch.run_nodes(plan.graph, plan.before[: plan.early] if forward else plan.before, found)
+    if forward not in plan.functions:
+        nodes = plan.before[: plan.early] if forward else plan.before
+        given = [*plan.weights, *(value for value, _ in plan.constants)]
+        plan.functions[forward] = _torch.run_shared(plan.graph, nodes, given)
+    found: dict[Any, Any] = plan.functions[forward](*weights, *(tensor for _, tensor in plan.constants))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.loops._graph import Graph, Node, fill_in
+from engram.loops._graph import Graph, Node
 from engram.loops._layout import Arrays, Span
 from engram.loops._plan import Program, Source
 from engram.loops._products import Multiplier, compiled_for
@@ -23,6 +23,7 @@ SAFE = {
     aten.view.default: aten.reshape.default,  # a weight may lie in memory in another way than when it was traced
     aten._unsafe_view.default: aten.reshape.default,
 }
+TRANSPOSES = (aten.t.default, aten.transpose.int)
 SHORT = {  # the same operations by a shorter way
     aten.add.Tensor: torch.add, aten.sub.Tensor: torch.sub, aten.mul.Tensor: torch.mul, aten.div.Tensor: torch.div,
     aten.tanh.default: torch.tanh, aten.sigmoid.default: torch.sigmoid, aten.relu.default: torch.relu,
@@ -68,22 +69,31 @@ def run(program: Program, graph: Graph, shared: Environment, arrays: Arrays, car
 def run_nodes(graph: Graph, nodes: Iterable[Node], found: Environment) -> None:
     """Add the results of the nodes to ``found``; row values have the rows as their first axis."""
     for node in nodes:
-        if node.kind == "shared":
-            function, args, kwargs = node.info
-            if function is aten.t.default or (function is aten.transpose.int and len(node.info[1]) == 3):
-                found[node.result] = found[args[0].number].mT  # nearly always this one
-                continue
-            out = SAFE.get(function, function)(*fill_in(args, found.__getitem__), **fill_in(kwargs, found.__getitem__))
-            found.update(zip(node.results, out if isinstance(out, (tuple, list)) else (out,), strict=True))
-            continue
         constants: list[Any] = []
         text = _line(graph, node, constants)
         scope: Environment = {"torch": torch, "m": found.get("rows"), "device": _device(found), "times": {}}
         scope |= {f"k{i}": constant for i, constant in enumerate(constants)}
-        scope |= {f"v{a}": found[a] for a in node.args}
+        scope |= {name(a): found[a] for a in node.args}
         if node.kind == "product":
             scope["times"] = {node.args[1]: Multiplier(found[node.args[1]])}
-        found[node.result] = eval(text, scope)
+        out = eval(text, scope)
+        found.update(zip(node.results, out if len(node.results) > 1 else (out,), strict=True))
+
+
+def run_shared(graph: Graph, nodes: list[Node], given: list[int]) -> Callable[..., Environment]:
+    """Nodes on shared values as one function: of the values ``given``, it returns these and all results by number."""
+    constants: list[Any] = []
+    lines = []
+    for node in nodes:
+        results = ", ".join(map(name, node.results)) + ("," if len(node.results) > 1 else "")
+        lines.append(f"    {results} = {_line(graph, node, constants)}")
+    made = [*given, *(result for node in nodes for result in node.results)]
+    scope: Environment = {"torch": torch} | {f"k{i}": constant for i, constant in enumerate(constants)}
+    body = [f"def run({', '.join(map(name, given))}):", *lines]
+    body.append(f"    return {{{', '.join(f'{value}: {name(value)}' for value in made)}}}")
+    exec("\n".join(body), scope)
+    function: Callable[..., Environment] = scope["run"]
+    return function
 
 
 def _device(found: Environment) -> torch.device:
@@ -153,8 +163,10 @@ def _line(graph: Graph, node: Node, constants: list[Any]) -> str:
         return constant(item)
 
     match node.kind:
-        case "pointwise" | "rowwise":
+        case "pointwise" | "rowwise" | "shared":
             function, args, kwargs = info
+            if node.kind == "shared" and function in TRANSPOSES and len(values[node.args[0]].shape) == 2:
+                return f"{x}.mT"
             function = SAFE.get(function, function)
             given = [*map(written, args), *(f"{key}={written(item)}" for key, item in kwargs.items())]
             return f"{constant(SHORT.get(function, function))}({', '.join(given)})"

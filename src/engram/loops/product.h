@@ -197,8 +197,30 @@ static int product_block(const void *context, int64_t i) {
   return 0;
 }
 
+/* One row of A: B is read once, so it is not packed. The sums are those of a tile. */
+static int row_block(const void *context, int64_t i) {
+  const product_call *c = context;
+  int64_t left = i * COLUMNS, width = least(COLUMNS, c->n - left);
+  REAL sum[COLUMNS];
+  for (int64_t from = 0; from < c->k || !from; from += PIECE) {
+    memset(sum, 0, sizeof sum);
+    for (int64_t k = from; k < least(from + PIECE, c->k); k++) {
+      const REAL x = c->a.at[k * c->a.column], *row = c->b.at + k * c->b.row + left;
+      for (int64_t j = 0; j < width; j++) sum[j] += x * row[j];
+    }
+    REAL *out = c->out + left * c->column;
+    for (int64_t j = 0; j < width; j++) {
+      REAL base = from || c->add ? out[j * c->column] : c->bias ? c->bias[left + j] : 0;
+      out[j * c->column] = base + sum[j];
+    }
+  }
+  return 0;
+}
+
 static int run_product(product_call *c, int threads) {
   if ((double)c->m * (double)c->n * (double)c->k < SMALL) threads = 1;
+  if (c->m == 1 && !c->packed && c->b.column == 1)
+    return share((c->n + COLUMNS - 1) / COLUMNS, threads, row_block, c);
   int64_t across = (c->n + COLUMNS - 1) / COLUMNS, down = (c->m + ROWS - 1) / ROWS;
   if (down * across < threads) down = threads;
   c->rows = ((c->m + down - 1) / (down ? down : 1) + MR - 1) / MR * MR;

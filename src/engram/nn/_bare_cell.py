@@ -116,7 +116,8 @@ class BareCell(nn.Module, ABC):
     @property
     def like(self) -> Tensor:
         """A tensor that has the dtype and the device of the cell."""
-        return next(self.parameters(), self._like)
+        own = next(filter(_is_given, self._parameters.values()), None)
+        return next(self.parameters(), self._like) if own is None else own
 
     # The state.
 
@@ -127,13 +128,21 @@ class BareCell(nn.Module, ABC):
         """
         return self.start_field(self.hidden_size)
 
+    @property
+    def known_fields(self) -> Fields:
+        """:meth:`fields`, asked for once and after each change of an attribute."""
+        kept = self.__dict__.get("_known_fields")
+        if kept is None or kept[0] != self._changes:
+            kept = self.__dict__["_known_fields"] = (self._changes, self.fields())
+        return kept[1]
+
     def start_field(self, *shape: int) -> Field:
         """A field that starts as ``initial_state`` says."""
         return Field(*shape, initial=self.starts[self.start_from], trained=self.start_from == "trained")
 
     def initial_state(self, batch: int) -> State:
         """The state before the first step."""
-        fields, like = self.fields(), self.like
+        fields, like = self.known_fields, self.like
         names = iter([_start(name) for name, _ in named_fields(fields)])
 
         def before(field: Field) -> Tensor:
@@ -244,6 +253,10 @@ class BareCell(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}"
+
+
+def _is_given(parameter: Tensor | None) -> bool:
+    return parameter is not None
 
 
 def _start(field: str) -> str:

@@ -182,7 +182,7 @@ class Recurrent(Made):
         if state is None:
             return [cell.initial_state(rows.batch) for cell in self.cells]
         first = self.cells[0]
-        state = checked(state, first.fields(), len(self.cells), None if unbatched else rows.batch, first.like)
+        state = checked(state, first.known_fields, len(self.cells), None if unbatched else rows.batch, first.like)
         return unstack(each(rows.enter, state))
 
     def _run(
