@@ -105,7 +105,8 @@ def compiled_cell(cell: Any, view: Any = None, width: int | None = None) -> Comp
     if kept is None:
         kept = _of_cell[cell] = {}
     like, width = cell.like, cell.input_size if width is None else width
-    key = (like.dtype, like.device, cell.training, width)
+    kind = type(cell)
+    key = (like.dtype, like.device, cell.training, width, kind.step, kind.drive, kind.output)
     found = kept.get(key)
     if found is None:
         with _undisturbed(like):
@@ -204,7 +205,13 @@ def _fingerprint(cell: Any) -> Any:
         }
         own |= cell._parameters | cell._buffers
         kind = type(cell)
-        return (kind, *((name, plain(value)) for name, value in sorted(own.items())))
+        return (
+            kind,
+            kind.step,
+            kind.drive,
+            kind.output,
+            *((name, plain(value)) for name, value in sorted(own.items())),
+        )
     except TypeError:
         return None
 
