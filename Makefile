@@ -35,7 +35,7 @@ test-all: $(STAMP) ## every test, and the numeric ones as other processors run t
 	$(MAKE) test-processors
 
 # torch without vector instructions and with AVX2; our loops compiled for any x86-64, and in the blocks of AVX-512.
-NUMERIC := tests/kernels tests/loops tests/maps tests/nn tests/probe
+NUMERIC := tests/loops tests/maps tests/nn tests/probe
 test-processors: $(STAMP) ## the numeric tests of the fast tier as other processors run them
 	@failed=; for variant in ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 \
 	  ENGRAM_CFLAGS=-march=x86-64 "ENGRAM_CFLAGS=-march=native -DVBYTES=64 -DMR=12"; do \

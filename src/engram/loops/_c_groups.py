@@ -4,11 +4,15 @@ from typing import Any
 
 from engram.loops._c_functions import ONLY_REAL, ONLY_WHOLE, aten, expression
 from engram.loops._c_loops import copy, loops
-from engram.loops._c_views import ZERO, View
+from engram.loops._c_views import ZERO, Number, View
 from engram.loops._c_writer import Group, Writer
 from engram.loops._graph import Node
 from engram.loops._trace import CannotCompile, Ref
 
+LOGICAL = (
+    aten.logical_and, aten.logical_or, aten.logical_xor, aten.logical_not,
+    aten.bitwise_and, aten.bitwise_or, aten.bitwise_xor, aten.bitwise_not,
+)  # fmt: skip
 CHOOSES = (aten.where, aten.masked_fill)
 
 
@@ -46,10 +50,10 @@ def _expression(g: Writer, item: Node) -> tuple[str, list[Any]] | None:
     if (kind in ONLY_REAL and not real) or (kind in ONLY_WHOLE and g.type_of(item.result) == "REAL"):
         return None
     template, operands = found
-    if kind in (aten.logical_not, aten.bitwise_not):
-        if g.type_of(item.args[0]) != "uint8_t":
+    if kind in LOGICAL:
+        if any(g.type_of(a) != "uint8_t" for a in item.args) or not all(isinstance(o, Ref) for o in operands):
             return None
-        template = "{0} == 0"
+        template = "{0} == 0" if kind in (aten.logical_not, aten.bitwise_not) else template
     return template, operands
 
 
@@ -93,10 +97,17 @@ def view(g: Writer, item: Node) -> None:
 def part(g: Writer, view: View, axis: int, first: int, last: int, step: int) -> View:
     """A slice of a view."""
     stride = view.strides[axis]
-    offset = (*view.offset, g.size(first * stride.value)) if first and stride.value else view.offset
+    offset = (*view.offset, _times(g, first, stride)) if first and stride.value else view.offset
     shape = (*view.shape[:axis], len(range(first, last, step)), *view.shape[axis + 1 :])
-    scaled = stride if step == 1 else g.size(stride.value * step)
+    scaled = stride if step == 1 else _times(g, step, stride)
     return View(view.memory, shape, (*view.strides[:axis], scaled, *view.strides[axis + 1 :]), offset)
+
+
+def _times(g: Writer, count: int, stride: Number) -> Number:
+    """So many strides; a stride that is known only at run time (a padded width) has a negative value here."""
+    if stride.value > 0:
+        return g.size(count * stride.value)
+    return Number(f"{g.size(count).name} * {stride.name}", count * stride.value)
 
 
 def join(g: Writer, item: Node) -> None:
@@ -166,7 +177,7 @@ def close(g: Writer) -> None:
             if a not in names:
                 names[a] = f"x{len(reads)}"
                 reads.append(("read", names[a], _padded(g, g.views[a], len(group.shape))))
-    body = [(names[item.result], g.type_of(item.result), _render(g, item, names)) for item in nodes]
+    body = [(names[item.result], g.type_of(item.result), _render(g, item, names), _fits(g, item)) for item in nodes]
     loops(g, group.shape, reads, body, [(names[value], view) for value, view in group.stores])
 
 
@@ -188,8 +199,9 @@ def _render(g: Writer, item: Node, names: dict[int, str]) -> Any:
     common = "REAL" if "REAL" in results else "int64_t" if {"int64_t", "int32_t"} & set(results) else "uint8_t"
     if item.info[0] is aten._to_copy.default:
         common = types[0] or "REAL"
-    if common == "uint8_t" and any(isinstance(o, float) for o in operands):
+    if any(isinstance(o, float) for o in operands):
         common = "REAL"
+    truth = g.type_of(item.result) == "uint8_t"
 
     def constant(o: Any) -> str:
         return _constant(g, o, common)
@@ -208,9 +220,28 @@ def _render(g: Writer, item: Node, names: dict[int, str]) -> Any:
             elif own in ("int64_t", "int32_t") and common == "REAL":
                 name = f"(REAL){name}"
             parts.append(name)
-        return template.format(*parts, f="v" if vectors else "s")
+        found = template.format(*parts, f="v" if vectors else "s")
+        return f"({found}) != 0" if truth and not vectors else found
 
     return write
+
+
+def _fits(g: Writer, item: Node) -> bool:
+    """Whether a node is right on vectors, where a truth value is 0 or -1: not if it is taken for a number."""
+    types = [g.type_of(a) for a in item.args]
+    if "uint8_t" not in (*types, g.type_of(item.result)):
+        return True
+    if item.kind == "fill":
+        return False
+    function, args, _ = item.info
+    kind = function.overloadpacket
+    if kind in LOGICAL:
+        return set(types) == {"uint8_t"} and all(isinstance(a, Ref) for a in args)
+    if kind in CHOOSES:
+        return g.type_of(item.result) == "REAL"
+    if function is aten._to_copy.default:
+        return True
+    return set(types) == {"REAL"}  # a comparison
 
 
 def _constant(g: Writer, value: Any, type: str) -> str:

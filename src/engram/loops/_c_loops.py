@@ -16,7 +16,7 @@ def loops(
     g: Writer,
     shape: tuple[int, ...],
     reads: list[tuple[str, str, View]],
-    body: list[tuple[str, str, Any]],
+    body: list[tuple[str, str, Any, bool]],
     stores: list[tuple[str, View]],
 ) -> None:
     """For every row: loops over the axes, the last one in vectors if all that is read and stored allows it."""
@@ -35,7 +35,7 @@ def loops(
     last = [ZERO if v.shape[-1] == 1 and shape[-1] != 1 else v.strides[-1] for v in views]
     types = {v.memory.type for v in views}
     vectors = types == {"REAL"} and all(s.value in (0, 1) for s in last) and shape[-1] != 1
-    vectors = vectors and all(t in ("REAL", "uint8_t") for _, t, _ in body)
+    vectors = vectors and all(fits and t in ("REAL", "uint8_t") for _, t, _, fits in body)
     vectors = vectors and all(v.strides[-1].value == 1 for _, v in stores)
     rank = len(shape)
     g.emit("for (int64_t i = 0; i < m; i++) {")
@@ -70,7 +70,7 @@ def loops(
                     if mode == "all"
                     else f"const vec {name} = load_part({place}, left);"
                 )
-        for name, type, render in body:
+        for name, type, render, _ in body:
             kind = type if single else "vec" if type == "REAL" else "mask"
             g.emit(f"const {kind} {name} = {render(not single)};")
         for name, view in stores:

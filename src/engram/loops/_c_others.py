@@ -117,10 +117,13 @@ def _reduce(g: Writer, item: Node) -> None:
     elif name in ("argmax", "argmin"):
         _extreme(g, name, view, axes[0], counters, fixed, target, type)
     else:
-        g.emit(f"{out.memory.type} found = {FIRST[name]};")
+        whole = type != "REAL" and name in ("amax", "amin")
+        first = f"{'INT64_MIN' if name == 'amax' else 'INT64_MAX'}" if whole else FIRST[name]
+        g.emit(f"{out.memory.type} found = {first};")
         _open(g, [counters[a] for a in axes], inner.shape)
         g.emit(f"const {type} x = x0[{view.index(counters)}];")
-        g.emit(f"{NEXT[name]};")
+        sign = ">" if name == "amax" else "<"
+        g.emit(f"found = x {sign} found ? x : found;" if whole else f"{NEXT[name]};")
         _close(g, len(axes))
         g.emit(f"{target} = found;")
     _close(g, len(outer) + 1)

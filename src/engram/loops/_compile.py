@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
+from engram.errors import DTypeError, ShapeError
 from engram.loops import _torch
 from engram.loops._choice import uses_c
 from engram.loops._compiled import Loops
@@ -88,7 +89,7 @@ class Compiled:
 
 
 _of_cell: WeakKeyDictionary[nn.Module, dict[Any, Compiled]] = WeakKeyDictionary()
-_shared: dict[Any, Compiled] = {}
+_shared: WeakValueDictionary[Any, Compiled] = WeakValueDictionary()
 BY_KEY: WeakValueDictionary[str, Compiled] = WeakValueDictionary()
 """All loops by name; each lives as long as a cell that runs it."""
 _made = count()
@@ -106,7 +107,8 @@ def compiled_cell(cell: Any, view: Any = None, width: int | None = None) -> Comp
         kept = _of_cell[cell] = {}
     like, width = cell.like, cell.input_size if width is None else width
     kind = type(cell)
-    key = (like.dtype, like.device, cell.training, width, kind.step, kind.drive, kind.output)
+    children = _children(cell) if cell._modules else ()
+    key = (like.dtype, like.device, cell.training, width, kind.step, kind.drive, kind.output, children)
     found = kept.get(key)
     if found is None:
         with _undisturbed(like):
@@ -172,48 +174,42 @@ def _find(cell: Any, width: int) -> Compiled:
 
 
 def _fingerprint(cell: Any) -> Any:
-    """All that a step could read, if it is only numbers, words and tensors; None if it is more."""
-    simple = (int, float, complex, str, bool, type(None), torch.dtype, torch.device)
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return (tuple(value.shape), value.dtype, value.device, value.requires_grad)
-        if isinstance(value, simple):
-            return value
-        if isinstance(value, (tuple, list)):
-            return tuple(plain(item) for item in value)
-        raise TypeError
-
-    if any(child is not None for child in cell._modules.values()):
-        return None
-    skipped = {
-        "_parameters",
-        "_buffers",
-        "_modules",
-        "_built_from",
-        "_changes",
-        "_known_fields",
-        "laws",
-        "declared",
-        "_non_persistent_buffers_set",
-    }
+    """All that a step could read of its cell, if it is only numbers, words and tensors; None if it is more."""
+    kind = type(cell)
+    written = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
+    simple = {name: value for name, value in written.items() if isinstance(value, SIMPLE) and not name.startswith("__")}
+    own = {**vars(cell), **cell._parameters, **cell._buffers}
     try:
-        own = {
-            k: v
-            for k, v in vars(cell).items()
-            if k not in skipped and "hook" not in k and k != "_is_full_backward_hook"
-        }
-        own |= cell._parameters | cell._buffers
-        kind = type(cell)
-        return (
-            kind,
-            kind.step,
-            kind.drive,
-            kind.output,
-            *((name, plain(value)) for name, value in sorted(own.items())),
-        )
+        options = [(name, _option(value)) for name, value in sorted(own.items()) if name not in TORCHS_OWN | NO_OPTIONS]
     except TypeError:
         return None
+    if any(child is not None for child in cell._modules.values()):
+        return None
+    return (kind, kind.step, kind.drive, kind.output, repr(simple), *options)
+
+
+def _children(cell: nn.Module) -> Any:
+    """The attributes of the modules inside a cell, which may change without its knowledge."""
+    return tuple(
+        (name, type(child), *((key, repr(value)) for key, value in vars(child).items() if isinstance(value, SIMPLE)))
+        for name, child in cell.named_modules()
+        if name
+    )
+
+
+SIMPLE = (int, float, complex, str, bool, type(None), torch.dtype, torch.device)
+TORCHS_OWN = set(vars(nn.Module()))
+NO_OPTIONS = {"_built_from", "_changes", "laws", "declared"}
+
+
+def _option(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return (tuple(value.shape), value.dtype, value.device, value.requires_grad)
+    if isinstance(value, SIMPLE):
+        return (type(value), repr(value))
+    if isinstance(value, (tuple, list)):
+        return tuple(_option(item) for item in value)
+    raise TypeError
 
 
 def _make(cell: Any, width: int) -> Compiled:
@@ -252,13 +248,20 @@ def trace(cell: Any, width: int, with_drive: bool) -> tuple[Lowered, set[int], l
                 drive = view.drive(x)
             drives = [fresh(d[0]) for d in (drive if isinstance(drive, tuple) else (drive,))]
 
+        before = _noted(view)
+
         def step(drives: list[Tensor], state: Any, view: Any = view) -> Any:
             given = view.drive(drives[0]) if with_drive else drives[0] if len(drives) == 1 else tuple(drives)
             new = view.step(given, state)
             check_state(new, state)
             return view.output(new), new
 
-        records.append(record(step, drives, state, list(leaves.values())))
+        try:
+            records.append(record(step, drives, state, list(leaves.values())))
+        except (ShapeError, DTypeError) as error:
+            raise type(error)(f"{error} ({_place(cell)})") from error
+        if changed := [name for name, value in _noted(view).items() if before.get(name) != value]:
+            raise CannotCompile(f"the step sets self.{changed[0]}", _place(cell))
     compare(records[0], records[1])
     compare(records[0], records[2], exactly=True)
     if with_drive:
@@ -268,6 +271,17 @@ def trace(cell: Any, width: int, with_drive: bool) -> tuple[Lowered, set[int], l
     names = [name for name, value in zip(weights, lowered.weights, strict=True) if value in used]
     skeleton = with_tensors(cell, {name: tensor.new_empty(0) for name, tensor in weights.items()})
     return lowered, used, names, skeleton
+
+
+def _noted(view: Any) -> dict[str, str]:
+    """The simple attributes of a cell, to be compared: a step that counts changes one."""
+    return {name: repr(value) for name, value in vars(view).items() if isinstance(value, SIMPLE)}
+
+
+def _place(cell: Any) -> str:
+    """Where the step is written."""
+    code = getattr(type(cell).step, "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def _check_drive(cell: Any, width: int) -> None:

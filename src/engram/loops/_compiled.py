@@ -102,10 +102,13 @@ class Loop:
         )  # fmt: skip
         small = self.work * (span.rows.stop - span.rows.start) < SMALL
         failed = getattr(code, self.name)(byref(call), c_int(1 if small else torch.get_num_threads()))
-        if failed == 2:
-            raise IndexError("an index is out of range")
+        self._check(failed, span.alive[0])
+
+    def _check(self, failed: int, batch: int) -> None:
+        if failed & 2:
+            raise IndexError(f"{self.name}: an index is out of range")
         if failed:
-            raise MemoryError(f"{self.name}: out of memory for a batch of {span.alive[0]}")
+            raise MemoryError(f"{self.name}: out of memory for a batch of {batch}")
 
     def once(
         self, code: CDLL, given: dict[str, int], carried: list[Tensor], shared: dict[Any, Any], batch: int
@@ -130,8 +133,7 @@ class Loop:
             pointer(functions(self.real)), 0, 1, batch, 1, self.rows, addressof(alive), addressof(alive) + 8, 1,
             0, 0, addressof(self.sizes), self.numbers.data_ptr(), addressof(strides), addressof(pointers),
         )  # fmt: skip
-        if getattr(code, self.name)(byref(call), c_int(1)):
-            raise MemoryError(f"{self.name}: out of memory for a batch of {batch}")
+        self._check(getattr(code, self.name)(byref(call), c_int(1)), batch)
 
 
 class Loops:

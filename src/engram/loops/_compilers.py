@@ -19,7 +19,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 # -ffast-math would break the exponential, which rounds by adding a large number and taking it away again.
-FLAGS = ("-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-shared", "-fPIC")
+FLAGS = (
+    "-std=gnu11",
+    "-O3",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fwrapv",
+    "-ffp-contract=fast",
+    "-shared",
+    "-fPIC",
+)
 THREADS = ("-pthread", "-lm")  # the pool of threads, and fesetenv; after the source
 DOUBLE = {"float32": "-DDOUBLE=0", "float64": "-DDOUBLE=1"}
 LONGEST = 120.0

@@ -104,7 +104,8 @@ def _once(found: Compiled, tensors: list[Tensor]) -> tuple[Tensor, ...] | None:
     if variant.loops is None or not variant.loops.ready():
         return None
     plan = variant.plan
-    drives, start, weights = _divided(plan, tensors)
+    drives, start, weights = _divided(plan, [numbers_of(tensor) for tensor in tensors])
+    _check(plan, drives, start, weights, None)
     drives = [drive.contiguous() for drive in drives]
     final = [field.clone(memory_format=torch.contiguous_format) for field in start]
     shown = plan.graph.values[plan.outputs[0]]
@@ -125,8 +126,12 @@ def plain(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse:
 
 def _tensors(found: Compiled, cell: Any, input: Tensor, state: State) -> list[Tensor]:
     """What the loop is given: drives, fields, weights."""
-    drive = input if found.with_drive else cell.drive(input)
-    drives = drive if isinstance(drive, tuple) else (drive,)
+    if found.with_drive:
+        drives: tuple[Tensor, ...] = (input,)
+    else:
+        with without_autocast(input):
+            drive = cell.drive(input)
+        drives = drive if isinstance(drive, tuple) else (drive,)
     return [*drives, *parts(state), *(_named(cell, name) for name in found.names)]
 
 

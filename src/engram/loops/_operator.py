@@ -85,6 +85,7 @@ def _has_gradient(plan: Any, k: int) -> bool:
 
 def _setup(ctx: Any, inputs: Any, output: list[Tensor]) -> None:
     tensors, sizes, ctx.loop, ctx.reverse, ctx.whole, keep = inputs
+    ctx.found = BY_KEY[ctx.loop]  # lives as long as this
     plan = _variant(ctx.loop, tensors[0]).plan
     shown = int(ctx.whole)
     kept = [*output[:shown], *output[shown + len(plan.states) :]] if keep else []

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from engram.loops._steps import order, split, step_sizes
+from engram.loops._trace import check_state
 from engram.state import Fields, State, first_rows, parts, replace_rows
 
 
@@ -32,8 +33,13 @@ def scan(
     pieces: Any = split(drive, sizes) if first is drive else list(zip(*(split(d, sizes) for d in drive), strict=True))
     growing = fields if any(field.grows for field in parts(fields)) else None
     outputs: list[Tensor] = [first] * len(alive)
+    checked = fields is None or growing is not None
     for t in order(len(alive), reverse):
-        new = step(pieces[t], first_rows(state, alive[t]))
+        before = first_rows(state, alive[t])
+        new = step(pieces[t], before)
+        if not checked:
+            check_state(new, before)
+            checked = True
         outputs[t] = output(new)
         state = replace_rows(new, state, growing)
     return torch.stack(outputs) if sizes is None else torch.cat(outputs), state

@@ -50,7 +50,6 @@ def index(w: Lowering, call: Call) -> None:
     axis, numbers = w.axis(source, given[0][0]), w.known[given[0][1].number]
     shape = w.value(source).shape
     picked = (*shape[:axis], w.graph.values[numbers].shape[0], *shape[axis + 1 :])
-    places = w.reshape(numbers, tuple(-1 if d == axis else 1 for d in range(len(shape))))
     flat = w.graph.values[numbers].shape[0]
     places = w.reshape(numbers, tuple(flat if d == axis else 1 for d in range(len(shape))))
     places = w.graph.add("expand", (places,), picked, torch.int64, picked, w.line)

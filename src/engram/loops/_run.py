@@ -134,15 +134,11 @@ def backward(
     arriving = {a for a, _ in loop.carried}
     for k, gradient_of in enumerate(plan.gradients[count:], start=count):
         if k < count + len(plan.states):
-            grad = next(fields) if _grad_of(plan, k - count) in arriving else None
+            grad = next(fields) if plan.arriving[k - count] in arriving else None
         else:
             grad = None if gradient_of is None or not needs[k] else found_after[gradient_of]
         result.append(grad if needs[k] else None)
     return result
-
-
-def _grad_of(plan: Plan, k: int) -> int | None:
-    return plan.arriving[k]
 
 
 def _arriving(plan: Plan, grad_final: list[Tensor | None], arrays: Arrays) -> list[Tensor]:

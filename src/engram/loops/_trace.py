@@ -236,8 +236,8 @@ def check_state(new: State, state: State) -> None:
             got = f"{tuple(now.shape)} of {now.dtype}" if isinstance(now, Tensor) else type(now).__name__
             kind = ShapeError if isinstance(now, Tensor) and old.dtype == now.dtype else DTypeError
             raise kind(
-                f"the step returns field {k} as {got}; the state has {tuple(old.shape)} of {old.dtype} (two rows are "
-                "tried). A new state has the shapes and dtypes of fields()"
+                f"the step returns field {k} as {got}; the state has {tuple(old.shape)} of {old.dtype}. "
+                "A new state has the shapes and dtypes of fields()"
             )
 
 
@@ -248,14 +248,26 @@ def compare(first: Record, second: Record, exactly: bool = False) -> None:
     for a, b in zip(first.calls, second.calls, strict=False):
         if a.function is not b.function or a.results != b.results:
             raise CannotCompile("the step does something else the second time, or for another batch size", b.line)
-        if not alike((a.args, a.kwargs), (b.args, b.kwargs)):
+        if not (_equal if _takes_no_size(a.function) else alike)((a.args, a.kwargs), (b.args, b.kwargs)):
             raise CannotCompile("the step uses a number that changes from call to call or with the batch size", b.line)
     if not same or first.outputs != second.outputs or first.gradients != second.gradients:
         raise CannotCompile("the step does something else the second time, or for another batch size")
+    for a, b in zip(first.calls, second.calls, strict=True):
+        if a.function.overloadpacket in NEW and not _equal(a.args[-1], b.args[-1]):
+            raise CannotCompile("the step uses the number of rows as a number", b.line)
     for k in first.constants:
         old, new = first.tensors[k], second.tensors[k]
         if old.shape == new.shape and not torch.equal(old, new) and not bool(old.isnan().any()):
             raise CannotCompile("the step uses a tensor that changes from call to call")
+
+
+def _takes_no_size(function: Any) -> bool:
+    """Whether a whole number that it is given is a number, not a size: the number of rows must not be one."""
+    return torch.Tag.pointwise in function.tags or function.overloadpacket in FILLS
+
+
+NEW = (torch.ops.aten.full, torch.ops.aten.new_full)
+FILLS = (torch.ops.aten.full_like, torch.ops.aten.scalar_tensor)
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -71,7 +71,7 @@ INLINE vec sigmoid_v(vec z) { /* beyond the limit exp(-z) overflows, and 1 / (1 
   const REAL limit = DOUBLE ? 709 : 88;
   return where_v(z < all(-limit), all(0), (REAL)1 / ((REAL)2 + exp_minus_one(limited_v(-z, limit))));
 }
-INLINE vec sign_v(vec z) { return where_v(z > all(0), all(1), where_v(z < all(0), all(-1), z * (REAL)0)); }
+INLINE vec sign_v(vec z) { return where_v(z > all(0), all(1), where_v(z < all(0), all(-1), all(0))); } /* of a NaN 0, as in torch */
 INLINE vec abs_v(vec z) { return where_v(z < all(0), -z, where_v(z == all(0), all(0), z)); }
 INLINE vec relu_v(vec z) { return where_v(z < all(0), all(0), z); } /* a NaN stays one, as in torch */
 INLINE vec threshold_v(vec g, vec h, vec limit) { return where_v(h <= limit, all(0), g); } /* a NaN passes g */

@@ -35,7 +35,7 @@ static struct {
 
 static void take_part(void) {
   for (int64_t i; (i = atomic_fetch_add(&pool.next, 1)) < pool.count;)
-    if (pool.work(pool.context, i)) atomic_store(&pool.failed, 1);
+    atomic_fetch_or(&pool.failed, pool.work(pool.context, i));
 }
 
 static void *worker(void *unused) {

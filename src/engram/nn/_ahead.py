@@ -17,13 +17,17 @@ SIZES = (3, 5)
 
 
 def layers() -> Iterator[nn.Recurrent]:
-    """One layer of each kind, and the RNN with each activation."""
+    """One layer of each kind, the RNN with each activation, and the options that drop-ins for torch.nn have."""
     for name in nn.__all__:
         kind = getattr(nn, name)
         if isinstance(kind, type) and issubclass(kind, nn.Recurrent) and kind is not nn.Recurrent:
             yield kind(*SIZES)
     for activation in ACTIVATIONS:
         yield nn.RNN(*SIZES, activation=activation)
+    for kind in (nn.RNN, nn.LSTM, nn.GRU):
+        yield kind(*SIZES, bias=False)
+    yield nn.LSTM(*SIZES, layer_norm=True)
+    yield nn.LSTM(*SIZES, proj_size=2)
 
 
 def sources() -> dict[str, str]:

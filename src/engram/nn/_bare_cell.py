@@ -4,6 +4,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,8 @@ from engram.maps import Free, Map, mapped_weights, without_autocast
 from engram.nn._parametrized import plain_class, restore_class, with_built_weights
 from engram.nn.laws import Constant, Law, Uniform
 from engram.state import Field, Fields, State, carried, check_fields, each, named_fields, parts
+
+_fields: "WeakKeyDictionary[BareCell, Fields]" = WeakKeyDictionary()  # not in the cell: nothing to pickle or to copy
 
 
 class BareCell(nn.Module, ABC):
@@ -131,10 +134,10 @@ class BareCell(nn.Module, ABC):
     @property
     def known_fields(self) -> Fields:
         """:meth:`fields`, asked for once and after each change of an attribute."""
-        kept = self.__dict__.get("_known_fields")
-        if kept is None or kept[0] != self._changes:
-            kept = self.__dict__["_known_fields"] = (self._changes, self.fields())
-        return kept[1]
+        kept = _fields.get(self)
+        if kept is None:
+            kept = _fields[self] = self.fields()
+        return kept
 
     def start_field(self, *shape: int) -> Field:
         """A field that starts as ``initial_state`` says."""
@@ -239,8 +242,21 @@ class BareCell(nn.Module, ABC):
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name != "training":
-            loops.forget(self)
-            self.__dict__["_changes"] = self._changes + 1
+            self._forget()
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self._forget()
+
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        super().register_parameter(name, param)
+        self._forget()
+
+    def _forget(self) -> None:
+        """What is known of the cell was of other options."""
+        loops.forget(self)
+        _fields.pop(self, None)
+        self.__dict__["_changes"] = self._changes + 1
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not parametrize.is_parametrized(self):

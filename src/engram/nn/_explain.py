@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from engram.errors import DTypeError
-from engram.loops import compiled_cell
+from engram.loops import chosen, compiled_cell
 from engram.nn._bare_cell import BareCell
 from engram.nn._parametrized import plain_class
 
@@ -76,8 +76,8 @@ def explain(layer: nn.Module) -> Explanation:
 def _cell(name: str, cell: BareCell) -> CellLoop:
     loop = compiled_cell(cell)
     name, kind = name or "cell", (plain_class(cell) if is_parametrized(cell) else type(cell)).__name__
-    if type(cell).run is not BareCell.run and loop.lowered is None:
-        return CellLoop(name, kind, "plain", f"{kind} has a run() of its own, and {loop.reason}", loop.line)
+    if chosen() == "plain":
+        return CellLoop(name, kind, "plain", "it was asked for (engram.loops.use, ENGRAM_LOOP)")
     if loop.lowered is None:
         return CellLoop(name, kind, "plain", loop.reason, loop.line)
     variant = loop.choose(cell.like, batch=64)
@@ -85,7 +85,9 @@ def _cell(name: str, cell: BareCell) -> CellLoop:
     if variant.loops is None:
         reason = f"C has no loop for {cell.like.dtype} on {cell.like.device}"
     else:
-        reason = variant.loops.reason()
+        reason = variant.loops.reason() if chosen() != "torch" else "asked for"
+    if type(cell).run is not BareCell.run:
+        reason += "; by its run() it may take another way"
     values = plan.graph.values
     programs = [plan.forward, *([plan.backward] if plan.backward else [])]
     products = [Counter(node.kind for node in program.nodes)["product"] for program in programs]

@@ -35,7 +35,7 @@ class LinearCell(RNNCell):
     def _states(self, input: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """The states themselves, before the activation."""
         linear = copy.copy(self)
-        linear.__dict__.update(activation="identity", output_as=None, _loops={})
+        linear.__dict__.update(activation="identity", output_as=None)
         return super(LinearCell, linear).run(input, state, None, False)
 
     def _last(self, input: Tensor, state: Tensor) -> Tensor:
