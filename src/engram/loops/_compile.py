@@ -275,7 +275,7 @@ def trace(cell: Any, width: int, with_drive: bool) -> tuple[Lowered, set[int], l
 
 def _noted(view: Any) -> dict[str, str]:
     """The simple attributes of a cell, to be compared: a step that counts changes one."""
-    return {name: repr(value) for name, value in vars(view).items() if isinstance(value, SIMPLE)}
+    return {name: repr(value) for name, value in vars(view).items() if isinstance(value, SIMPLE) and name != "_changes"}
 
 
 def _place(cell: Any) -> str:

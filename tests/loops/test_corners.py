@@ -1,0 +1,194 @@
+"""Steps with corners: truth values, whole numbers, padded products, what a cell is known by, single steps."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from engram.loops import compiled_cell, use
+from engram.nn import RNN, BareCell, Cell, explain
+from engram.state import Field, parts
+
+
+class State(NamedTuple):
+    h: Any
+    buffer: Any
+    count: Any
+
+
+class CornerCell(Cell):
+    """A state of numbers, a buffer and a count; what a step does with them is given."""
+
+    def __init__(self, input_size: int, hidden_size: int, corner: Callable[..., Tensor], **options: Any) -> None:
+        super().__init__(input_size, hidden_size, **options)
+        self.corner = corner
+        self.declare("key", hidden_size, hidden_size)
+
+    def fields(self) -> State:
+        return State(Field(self.hidden_size), Field(3, self.hidden_size), Field(2, dtype=torch.int64, initial=1))
+
+    def step(self, drive: Tensor, state: State) -> State:
+        h = torch.tanh(drive + state.h @ self.weight_hh.mT + self.corner(self, drive, state))
+        buffer = torch.cat([h[:, None], state.buffer[:, :-1]], 1)
+        return State(h, buffer, state.count + 1)
+
+
+def number(n: Tensor) -> Tensor:
+    return n.sum(-1, keepdim=True).double()
+
+
+CORNERS: dict[str, Callable[..., Tensor]] = {
+    "product of truths": lambda c, d, s: ((d > 0) * (s.h > 0)).double(),
+    "order of truths": lambda c, d, s: ((d > 0) < (s.h > 0)).double(),
+    "truth equals True": lambda c, d, s: ((d > 0) == True).double(),  # noqa: E712
+    "sum of truths": lambda c, d, s: ((d > 0) + (s.h > 0)).double(),
+    "choice of truths": lambda c, d, s: torch.where(d > 0, s.h > 0, d < -1).double(),
+    "truth times number": lambda c, d, s: (d > 0) * d,
+    "neither": lambda c, d, s: (~((d > 0) | (s.h > 0))).double(),
+    "count below a half": lambda c, d, s: number(s.count < 3.5) * 0.1,
+    "both counts": lambda c, d, s: number(torch.logical_and(s.count, s.count - 2)) * 0.1,
+    "power of a count": lambda c, d, s: number(s.count**5) * 1e-4,
+    "largest count": lambda c, d, s: s.count.amax(-1, keepdim=True).double() * 0.1,
+    "count modulo": lambda c, d, s: number(s.count % 2) * 0.1,
+    "slots of a product": lambda c, d, s: (s.buffer @ c.key)[:, 1:].sum(1),
+    "every second slot of a product": lambda c, d, s: (s.buffer @ c.key)[:, ::2].sum(1),
+    "a product of a product": lambda c, d, s: torch.tanh(torch.tanh(s.buffer @ c.key) @ c.key)[:, 2],
+    "attention": lambda c, d, s: (torch.softmax(s.buffer @ s.h[:, :, None], 1).mT @ s.buffer)[:, 0],
+    "sign of zero": lambda c, d, s: torch.sign(d * 0) + torch.sign(s.h),
+}
+
+
+@pytest.mark.parametrize("executor", ["torch", "compiled"])
+@pytest.mark.parametrize("name", CORNERS)
+def test_equals_the_plain_loop(name: str, executor: str) -> None:
+    cell = CornerCell(3, 11, CORNERS[name], dtype=torch.float64)
+    assert compiled_cell(cell).lowered is not None, compiled_cell(cell).reason
+    for steps, batch in ((6, 7), (3, 1)):
+        x = torch.randn(steps, batch, 3, dtype=torch.float64, requires_grad=True)
+        found = {}
+        for which in ("plain", executor):
+            with use(which):
+                output, final = cell.run(x, cell.initial_state(batch), None, False)
+                loss = output.square().sum() + sum(f.square().sum() for f in parts(final) if f.is_floating_point())
+                gradients = torch.autograd.grad(
+                    loss, [x, *cell.parameters()], allow_unused=True, materialize_grads=True
+                )
+                found[which] = [output, *parts(final), *gradients]
+        for ours, truth in zip(found[executor], found["plain"], strict=True):
+            torch.testing.assert_close(ours, truth, atol=1e-10, rtol=1e-10)
+
+
+REFUSED: dict[str, Callable[..., Tensor]] = {
+    "divided by the rows": lambda c, d, s: d / d.shape[0],
+    "times the rows": lambda c, d, s: s.h * s.h.size(0),
+    "filled with the rows": lambda c, d, s: torch.full_like(d, d.shape[0]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_number_of_rows_is_no_number(name: str) -> None:
+    found = compiled_cell(CornerCell(3, 5, REFUSED[name]))
+    assert found.lowered is None
+    assert "test_corners.py" in found.line
+
+
+class SometimesCell(Cell):
+    """Counts its steps, and uses the count every fifth time."""
+
+    calls = 0
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        self.calls = self.calls + 1
+        new = torch.tanh(drive + state @ self.weight_hh.mT)
+        return new * 2 if self.calls % 5 == 0 else new
+
+
+def test_a_step_that_counts_is_refused() -> None:
+    found = compiled_cell(SometimesCell(2, 3))
+    assert found.lowered is None
+    assert found.reason == "the step sets self.calls"
+
+
+class OptionCell(Cell):
+    def __init__(self, input_size: int, hidden_size: int, hooke: Any = 1, inside: nn.Module | None = None) -> None:
+        super().__init__(input_size, hidden_size)
+        self.hooke = hooke
+        if inside is not None:
+            self.inside = inside
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        new = drive + state @ self.weight_hh.mT * (2.0 if self.hooke is True else float(self.hooke))
+        return self.inside(new) if hasattr(self, "inside") else torch.tanh(new)
+
+
+def test_cells_are_told_apart_by_every_option() -> None:
+    x = torch.randn(4, 7, 2)
+    outputs = []
+    for value in (1, True, 3):
+        torch.manual_seed(0)
+        cell = OptionCell(2, 3, value)
+        output = cell.run(x, cell.initial_state(7), None, False)[0]
+        with use("plain"):
+            torch.testing.assert_close(output, cell.run(x, cell.initial_state(7), None, False)[0])
+        outputs.append(output)
+    assert not torch.allclose(outputs[0], outputs[1])
+    assert not torch.allclose(outputs[0], outputs[2])
+
+
+def test_changes_inside_a_cell_are_seen() -> None:
+    cell, x = OptionCell(2, 3, inside=nn.LeakyReLU(0.1)), torch.randn(4, 7, 2)
+
+    def check() -> None:
+        found = cell.run(x, cell.initial_state(7), None, False)[0]
+        with use("plain"):
+            torch.testing.assert_close(found, cell.run(x, cell.initial_state(7), None, False)[0])
+
+    check()
+    cell.inside.negative_slope = 0.7  # type: ignore[assignment]
+    check()
+    cell.hooke = 2
+    check()
+    cell.register_parameter("bias", None)
+    check()
+
+
+@pytest.mark.parametrize("executor", ["torch", "compiled"])
+@pytest.mark.parametrize("activation", ["tanh", "relu", "sigmoid", "modrelu"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_not_finite_inputs_have_the_same_gradients(bad: float, activation: str, executor: str) -> None:
+    layer = RNN(3, 8, activation=activation, dtype=torch.float64)
+    found = {}
+    for which in ("plain", executor):
+        x = torch.randn(5, 7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        x[2, 1, 0] = bad
+        x.requires_grad_()
+        with use(which):
+            output, _ = layer(x)
+            found[which] = [output, *torch.autograd.grad(output.sum(), [x, *layer.parameters()])]
+    for ours, truth in zip(found[executor], found["plain"], strict=True):
+        torch.testing.assert_close(ours, truth, atol=1e-10, rtol=1e-10, equal_nan=True)
+
+
+@torch.no_grad()
+def test_a_single_step_is_checked_too() -> None:
+    cell: BareCell = RNN(3, 8).cells[0]
+    x, start = torch.randn(1, 2, 3), torch.randn(2, 8)
+    lazy = torch.view_as_complex(torch.randn(1, 2, 3, 2)).conj().imag  # negated when it is read
+    assert lazy.is_neg()
+    for given in (x, lazy):
+        found = cell.run(given, start, None, False)[0]
+        with use("plain"):
+            torch.testing.assert_close(found, cell.run(given, start, None, False)[0])
+    for wrong in (start[:, :7], start.double(), torch.randn(3, 8)):
+        with pytest.raises((RuntimeError, ValueError)):
+            cell.run(x, wrong, None, False)
+
+
+def test_explain_knows_what_was_asked_for() -> None:
+    for executor in ("plain", "torch"):
+        with use(executor):
+            (cell,) = explain(RNN(2, 3)).cells
+            assert cell.executor == executor
+            assert "asked for" in cell.reason
