@@ -80,6 +80,78 @@ def test_equals_the_plain_loop(name: str, executor: str) -> None:
             torch.testing.assert_close(ours, truth, atol=1e-10, rtol=1e-10)
 
 
+def test_training_is_an_option() -> None:
+    class HalfCell(Cell):
+        def step(self, drive: Tensor, state: Tensor) -> Tensor:
+            return torch.tanh(drive + state @ self.weight_hh.mT) * (2.0 if self.training else 1.0)
+
+    cell, x = HalfCell(2, 3), torch.randn(4, 7, 2)
+    for mode in (True, False, True):
+        cell.train(mode)
+        same_as_plain(cell, x)
+
+
+def same_as_plain(cell: BareCell, x: Tensor) -> None:
+    found = cell.run(x, cell.initial_state(x.shape[1]), None, False)[0]
+    with use("plain"):
+        torch.testing.assert_close(found, cell.run(x, cell.initial_state(x.shape[1]), None, False)[0])
+
+
+def test_tensors_in_a_list_are_constants_of_one_cell() -> None:
+    corner = lambda c, d, s: c.kept[0] * d  # noqa: E731
+    x = torch.randn(4, 7, 3)
+    for value in (2.0, -1.0):
+        cell = CornerCell(3, 5, corner)
+        cell.kept = [torch.full((5,), value)]
+        same_as_plain(cell, x)
+
+
+OUTSIDE: dict[str, Callable[..., Tensor]] = {
+    "values by tolist": lambda c, d, s: d * (2.0 if s.h.detach().tolist()[0][0] > 0 else 1.0),
+    "values by numpy": lambda c, d, s: d * (2.0 if s.h.detach().numpy()[0, 0] > 0 else 1.0),
+    "few rows": lambda c, d, s: d * (1 if len(d) < 4 else 2),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_branches_that_torch_does_not_see(name: str) -> None:
+    cell = CornerCell(3, 5, OUTSIDE[name])
+    assert compiled_cell(cell).lowered is None
+    same_as_plain(cell, torch.randn(4, 7, 3))
+
+
+def test_a_drive_that_looks_at_other_steps_stays_outside() -> None:
+    class SumCell(Cell):
+        def drive(self, input: Tensor) -> tuple[Tensor]:
+            return (super().drive(input + 1e-3 * input.cumsum(0)),)
+
+        def step(self, drive: tuple[Tensor], state: Tensor) -> Tensor:
+            return torch.tanh(drive[0] + state @ self.weight_hh.mT)
+
+    cell = SumCell(2, 3, dtype=torch.float64)
+    found = compiled_cell(cell)
+    assert found.lowered is not None
+    assert not found.with_drive
+    same_as_plain(cell, torch.randn(9, 7, 2, dtype=torch.float64))
+    x = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: cell.run(x, cell.initial_state(2), None, False)[0], (x,))
+
+
+def test_negative_numbers_of_units() -> None:
+    same_as_plain(CornerCell(3, 5, lambda c, d, s: s.h[:, [-1, -2, 0, 1, 2]]), torch.randn(4, 7, 3))
+
+
+OUT = torch.ones(5)
+
+
+def test_a_tensor_from_outside_must_not_change_before_the_backward_pass() -> None:
+    cell = CornerCell(3, 5, lambda c, d, s: OUT * d)
+    output, _ = cell.run(torch.randn(4, 7, 3), cell.initial_state(7), None, False)
+    OUT.mul_(2)
+    with pytest.raises(RuntimeError, match="changed in place between"):
+        output.sum().backward()
+
+
 REFUSED: dict[str, Callable[..., Tensor]] = {
     "divided by the rows": lambda c, d, s: d / d.shape[0],
     "times the rows": lambda c, d, s: s.h * s.h.size(0),

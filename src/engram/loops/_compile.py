@@ -61,6 +61,8 @@ class Compiled:
     used: frozenset[int] = frozenset()
     """The weights that the loop reads, as values."""
     on_cpu: bool = True
+    several: bool = False
+    """Whether what ``cell.drive`` gives is a tuple."""
     _variants: dict[tuple[bool, bool], Variant] = field(default_factory=dict)
 
     def choose(self, like: Tensor, batch: int | None) -> "Variant":
@@ -185,13 +187,19 @@ def _fingerprint(cell: Any) -> Any:
         return None
     if any(child is not None for child in cell._modules.values()):
         return None
-    return (kind, kind.step, kind.drive, kind.output, repr(simple), *options)
+    return (kind, cell.training, kind.step, kind.drive, kind.output, repr(simple), *options)
 
 
 def _children(cell: nn.Module) -> Any:
     """The attributes of the modules inside a cell, which may change without its knowledge."""
     return tuple(
-        (name, type(child), *((key, repr(value)) for key, value in vars(child).items() if isinstance(value, SIMPLE)))
+        (
+            name,
+            type(child),
+            len(child._forward_hooks) + len(child._forward_pre_hooks),
+            *(key for key, tensor in child._parameters.items() if tensor is not None),
+            *((key, repr(value)) for key, value in vars(child).items() if isinstance(value, SIMPLE)),
+        )
         for name, child in cell.named_modules()
         if name
     )
@@ -202,13 +210,14 @@ TORCHS_OWN = set(vars(nn.Module()))
 NO_OPTIONS = {"_built_from", "_changes", "laws", "declared"}
 
 
-def _option(value: Any) -> Any:
-    if isinstance(value, Tensor):
+def _option(value: Any, inside: bool = False) -> Any:
+    """What an attribute says of the loop; a tensor says its form, for its numbers are given to the loop each time."""
+    if isinstance(value, Tensor) and not inside:
         return (tuple(value.shape), value.dtype, value.device, value.requires_grad)
     if isinstance(value, SIMPLE):
         return (type(value), repr(value))
     if isinstance(value, (tuple, list)):
-        return tuple(_option(item) for item in value)
+        return (type(value), *(_option(item, inside=True) for item in value))
     raise TypeError
 
 
@@ -222,8 +231,15 @@ def _make(cell: Any, width: int) -> Compiled:
                 return Compiled(key, None, [], False, error.reason, error.line, None)
         else:
             on_cpu, name = cell.like.device.type in ("cpu", "meta"), type(cell).__name__
-            return Compiled(key, lowered, names, with_drive, "", "", skeleton, name, frozenset(used), on_cpu)
+            several = not with_drive and len(lowered.drives) > 0 and _gives_tuple(cell, width)
+            return Compiled(key, lowered, names, with_drive, "", "", skeleton, name, frozenset(used), on_cpu, several)
     raise AssertionError
+
+
+def _gives_tuple(cell: Any, width: int) -> bool:
+    like = fresh(cell.like)
+    view = with_tensors(cell, {name: fresh(tensor) for name, tensor in tensors_of(cell).items()})
+    return isinstance(view.drive(torch.rand(1, 2, width, dtype=like.dtype, device=like.device)), tuple)
 
 
 GROWS = "a field of the state grows with time"
@@ -234,24 +250,24 @@ def trace(cell: Any, width: int, with_drive: bool) -> tuple[Lowered, set[int], l
     if any(field.grows for field in parts(cell.fields())):
         raise CannotCompile(GROWS)
     weights = tensors_of(cell)
-    records, view = [], cell
-    for batch in (*BATCHES, BATCHES[0]):  # one cell after the other, so that one that counts its steps is found out
+    records, view, like = [], cell, fresh(cell.like)
+    inputs = [torch.randn(1, batch, width, dtype=like.dtype, device=like.device) for batch in BATCHES]
+    states = [each(_other, cell.initial_state(batch)) for batch in BATCHES]
+    tried = [(inputs[0], states[0]), (inputs[1], states[1]), (-inputs[0], each(_opposite, states[0]))]
+    for x, state in tried:  # one cell after the other, so that one that counts its steps is found out
         leaves = {name: fresh(tensor) for name, tensor in weights.items()}
         view = with_tensors(view, leaves)
-        state = each(fresh, cell.initial_state(batch))
-        like = fresh(cell.like)
-        x = torch.rand(1, batch, width, dtype=like.dtype, device=like.device)
         if with_drive:
-            drives = [fresh(x[0])]
+            drives, several = [fresh(x[0])], False
         else:
             with torch.no_grad():
                 drive = view.drive(x)
-            drives = [fresh(d[0]) for d in (drive if isinstance(drive, tuple) else (drive,))]
-
+            several = isinstance(drive, tuple)
+            drives = [fresh(d[0]) for d in (drive if several else (drive,))]
         before = _noted(view)
 
-        def step(drives: list[Tensor], state: Any, view: Any = view) -> Any:
-            given = view.drive(drives[0]) if with_drive else drives[0] if len(drives) == 1 else tuple(drives)
+        def step(drives: list[Tensor], state: Any, view: Any = view, several: bool = several) -> Any:
+            given = view.drive(drives[0]) if with_drive else tuple(drives) if several else drives[0]
             new = view.step(given, state)
             check_state(new, state)
             return view.output(new), new
@@ -269,8 +285,20 @@ def trace(cell: Any, width: int, with_drive: bool) -> tuple[Lowered, set[int], l
     lowered = lower(*records[:2])
     used = make_plan(lowered).used_weights()
     names = [name for name, value in zip(weights, lowered.weights, strict=True) if value in used]
-    skeleton = with_tensors(cell, {name: tensor.new_empty(0) for name, tensor in weights.items()})
+    skeleton = with_tensors(cell, {name: tensor.new_zeros(()).expand(tensor.shape) for name, tensor in weights.items()})
     return lowered, used, names, skeleton
+
+
+def _other(field: Tensor) -> Tensor:
+    """A state with other numbers at each trace: a step that branches on them, unseen by torch, does something else."""
+    leaf = fresh(field)
+    with torch.no_grad():
+        return leaf.normal_() if leaf.requires_grad else leaf
+
+
+def _opposite(field: Tensor) -> Tensor:
+    """The other sign, for a step that asks for it."""
+    return fresh(-field) if field.requires_grad else field
 
 
 def _noted(view: Any) -> dict[str, str]:
@@ -287,13 +315,14 @@ def _place(cell: Any) -> str:
 def _check_drive(cell: Any, width: int) -> None:
     """A drive that looks at other steps, or samples, cannot be computed step by step."""
     like = cell.like
-    x = torch.rand(2, 3, width, dtype=like.dtype, device=like.device)
+    x = torch.rand(9, 3, width, dtype=like.dtype, device=like.device)
+    near = 1e4 * torch.finfo(like.dtype).eps  # another order of sums, never another formula
     with torch.no_grad():
         whole, steps = cell.drive(x), [cell.drive(step) for step in x]
     tensors = whole if isinstance(whole, tuple) else (whole,)
     for k, tensor in enumerate(tensors):
         alone = torch.stack([s[k] if isinstance(whole, tuple) else s for s in steps])
-        if tensor.shape != alone.shape or not torch.allclose(tensor, alone, rtol=1e-3, atol=1e-5, equal_nan=True):
+        if tensor.shape != alone.shape or not torch.allclose(tensor, alone, rtol=near, atol=near, equal_nan=True):
             raise CannotCompile("drive() does not treat each step alone")
 
 

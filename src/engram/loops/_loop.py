@@ -153,7 +153,7 @@ class _Loop(torch.autograd.Function):
         keep = whole and any(ctx.needs_input_grad)
         variant = _variant(found, list(tensors), sizes)
         arrays, final = run_forward(variant, list(tensors), sizes, reverse, keep, whole)
-        ctx.variant = variant
+        ctx.variant, ctx.versions = variant, _versions(variant.plan)
         ctx.found, ctx.reverse, ctx.whole = found, reverse, whole
         ctx.names = list(arrays) if keep else []
         ctx.save_for_backward(sizes, *tensors, *(arrays.values() if keep else ()))
@@ -173,6 +173,11 @@ class _Loop(torch.autograd.Function):
         needs = list(ctx.needs_input_grad[4:])
         grad_output, grad_final = (grads[0], grads[1:]) if ctx.whole else (None, grads)
         batched = any(grad is not None and is_legacy_batchedtensor(grad) for grad in grads)
+        if _versions(ctx.variant.plan) != ctx.versions:
+            raise RuntimeError(
+                "a tensor that the step reads from outside its cell was changed in place between the forward and the "
+                "backward pass. Make it a buffer of the cell, or do not change it"
+            )
         if torch.is_grad_enabled() or transformed() or batched:  # a second derivative, or many first ones at once
             given = grads if ctx.whole else (None, *grads)
             found = by_plain(ctx.found, tensors, sizes, ctx.reverse, needs, given)
@@ -181,6 +186,11 @@ class _Loop(torch.autograd.Function):
                 arrays, _ = run_forward(ctx.variant, tensors, sizes, ctx.reverse, True, True)
             found = run_backward(ctx.variant, grad_output, list(grad_final), tensors, arrays, sizes, ctx.reverse, needs)
         return (None, None, None, None, *found)
+
+
+def _versions(plan: Plan) -> list[int]:
+    """How often each constant of a plan was changed in place."""
+    return [tensor._version for _, tensor in plan.constants if isinstance(tensor, Tensor)]
 
 
 def executor_of(variant: Variant, like: Tensor) -> Any:
@@ -288,7 +298,7 @@ def by_plain(
     cell = with_tensors(found.skeleton, own | dict(zip(found.names, weights, strict=True)))
     form = each(lambda _: None, cell.fields())
     with without_autocast(drives[0]), torch.enable_grad():
-        drive: Any = cell.drive(drives[0]) if found.with_drive else drives[0] if len(drives) == 1 else tuple(drives)
+        drive: Any = cell.drive(drives[0]) if found.with_drive else tuple(drives) if found.several else drives[0]
         output, final = scan(cell.step, drive, in_form(start, form), sizes, reverse, cell.output, cell.fields())
         pairs = [
             (o, g) for o, g in zip([output, *parts(final)], grads, strict=True) if g is not None and o.requires_grad

@@ -54,8 +54,9 @@ class Lowering:
         apart = [d for d, (a, b) in enumerate(zip(small, large, strict=True)) if a != b]
         if not apart:
             return None
-        fold = large[apart[0]] - small[apart[0]]
-        if len(apart) > 1 or small[apart[0]] != BATCHES[0] * fold:
+        fold = (large[apart[0]] - small[apart[0]]) // (BATCHES[1] - BATCHES[0])
+        sizes = (small[apart[0]], large[apart[0]])
+        if len(apart) > 1 or sizes != (BATCHES[0] * fold, BATCHES[1] * fold):
             raise self.error("rows of the batch meet")
         return Place(apart[0], fold)
 

@@ -4,6 +4,7 @@ import torch
 
 from engram.loops._lowering import Lowering, Place
 from engram.loops._rules import rule
+from engram.loops._rules_products import shared_call
 from engram.loops._trace import Call, Ref
 
 aten = torch.ops.aten
@@ -49,6 +50,7 @@ def index(w: Lowering, call: Call) -> None:
         raise w.error("an index with tensors is known for one axis and the same numbers in every row; use torch.gather")
     axis, numbers = w.axis(source, given[0][0]), w.known[given[0][1].number]
     shape = w.value(source).shape
+    numbers = shared_call(w, aten.remainder.Scalar, numbers, shape[axis])  # from the end, if negative
     picked = (*shape[:axis], w.graph.values[numbers].shape[0], *shape[axis + 1 :])
     flat = w.graph.values[numbers].shape[0]
     places = w.reshape(numbers, tuple(flat if d == axis else 1 for d in range(len(shape))))

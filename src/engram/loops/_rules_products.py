@@ -49,17 +49,17 @@ def product(w: Lowering, rows: int, matrix: int) -> int:
     return w.graph.add("product", (rows, matrix), (*was.shape[:-1], by.shape[1]), was.dtype, None, w.line)
 
 
-def _shared_call(w: Lowering, function: Any, value: int, *args: Any) -> int:
+def shared_call(w: Lowering, function: Any, value: int, *args: Any) -> int:
     """One more operation on a shared value."""
     was = w.graph.values[value]
-    shape = tuple(function(torch.empty(1).expand(was.shape), *args).shape)
+    shape = tuple(function(torch.empty(1, dtype=was.dtype).expand(was.shape), *args).shape)
     result = w.graph.value(shape, was.dtype, False)
     w.graph.nodes.append(Node("shared", (value,), (result,), (function, (Ref(value), *args), {}), w.line))
     return result
 
 
 def _transposed(w: Lowering, value: int) -> int:
-    return _shared_call(w, aten.t.default, value)
+    return shared_call(w, aten.t.default, value)
 
 
 @rule(aten.bmm.default)
@@ -77,7 +77,7 @@ def bmm(w: Lowering, call: Call) -> None:
             w.meet(n, inner(w, w.reshape(first, (*x, 1)), w.reshape(second, (y[0], 1, y[1]))))
     elif left and not right and left.axis == 1 and left.fold == 1:
         if many == 1:
-            w.known[n] = product(w, first, _shared_call(w, aten.select.int, second, 0, 0))
+            w.known[n] = product(w, first, shared_call(w, aten.select.int, second, 0, 0))
         else:
             x = w.graph.values[first].shape
             found = inner(w, w.reshape(first, (x[0], 1, x[1])), second)

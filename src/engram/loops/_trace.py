@@ -1,6 +1,6 @@
 """What a step does, written down: the torch operations of one step and of its gradient, in their order.
 
-A cell's ``output(step(drive(x), state))`` is run twice, on batches of two and of three rows, and autograd is asked for
+A cell's ``output(step(drive(x), state))`` is run on two rows and on eleven, and autograd is asked for
 the gradient of everything it read. Each time a dispatch mode notes every operation. The two records must agree in all
 but the sizes that come from the batch: what differs tells which axis of which tensor the batch is, and a step that does
 something else the second time (a counter, a clock, a branch on the number of rows) is found out here.
@@ -22,7 +22,8 @@ from engram.errors import DTypeError, EngramError, ShapeError
 from engram.maps import without_autocast
 from engram.state import State, each, parts
 
-BATCHES = (2, 3)
+BATCHES = (2, 11)
+"""Far apart, so that a step that treats small batches otherwise is found out."""
 _HERE, _TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
 
 
