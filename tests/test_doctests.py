@@ -34,12 +34,12 @@ def test_examples(name: str) -> None:
 
 def test_there_are_examples() -> None:
     """Not a test of nothing: the modules are found, and those known to have examples have them."""
-    assert {"engram.loops._additive", "engram.maps._make", "engram.nn._rnn", "engram.tasks._copy"} <= set(NAMES)
+    assert {"engram.loops._loop", "engram.maps._make", "engram.nn._rnn", "engram.tasks._copy"} <= set(NAMES)
     found = {test.name for name in NAMES for test in examples(importlib.import_module(name))}
     assert {
         "engram.errors.unknown",
         "engram.loops._choice.use",
-        "engram.loops._loops.status",
+        "engram.loops._status.status",
         "engram.maps._make.make_map",
         "engram.nn._rnn.RNN",
     } <= found

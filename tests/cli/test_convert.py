@@ -134,8 +134,8 @@ def test_no_torch_of(tmp_path: Path, capsys: Any) -> None:
     said = refused(capsys, "torch", old, "-o", tmp_path / "rnn.safetensors")
     assert "has a BilinearRNN: only an RNN, LSTM or GRU" in said
     assert "-o must end in .onnx" in refused(capsys, "onnx", old, "-o", tmp_path / "a.txt")
-    ours = trained(tmp_path / "gru", model="gru")
-    assert "torch.export unrolls torch.nn.GRU" in refused(capsys, "onnx", ours, "-o", tmp_path / "a.onnx")
+    theirs = trained(tmp_path / "gru", model="torch-gru")
+    assert "torch.export unrolls torch.nn.GRU" in refused(capsys, "onnx", theirs, "-o", tmp_path / "a.onnx")
 
 
 def test_onnx(tmp_path: Path, capsys: Any) -> None:

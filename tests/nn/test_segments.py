@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence
 
+import engram.loops._operator  # noqa: F401  (registers the operators)
+from engram.loops import compiled_cell
 from engram.nn import RNN
 
 TOLERANCE = 1e-12  # float64: only the sums over segments are in another order
@@ -63,12 +65,14 @@ def test_same_numbers_with_every_kernel(
 @pytest.mark.parametrize("lengths", [None, [6, 6, 3]])
 def test_the_operator_keeps_torchs_rules(activation: str, lengths: list[int] | None) -> None:
     """torch's own check of the operator behind a segment whose outputs are not wanted."""
+
     cell = RNN(3, 4, activation=activation, dtype=torch.float64).cells[0]
     x = torch.randn(*((15, 3) if lengths else (5, 6, 3)), dtype=torch.float64, requires_grad=True)
     start = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
     sizes = torch.tensor(lengths) if lengths else None
-    arguments = (x, cell.weight_ih, cell.bias, cell.weight_hh, start, cell.mod_bias, sizes, activation, True)
-    results = torch.library.opcheck(torch.ops.engram.additive_last.default, arguments)
+    found = compiled_cell(cell)
+    tensors = [x, start, *(getattr(cell, name) for name in found.names)]
+    results = torch.library.opcheck(torch.ops.engram.loop.default, (tensors, sizes, found.key, True, False, False))
     assert set(results.values()) == {"SUCCESS"}
 
 

@@ -3,7 +3,7 @@
 ctypes lets go of the interpreter lock for the length of a call, so several Python threads can be inside at once.
 """
 
-from ctypes import CDLL, POINTER, Structure, addressof, byref, c_int, c_int64, c_void_p, pointer
+from ctypes import CDLL, POINTER, Structure, addressof, byref, c_double, c_float, c_int, c_int64, c_void_p, pointer
 from typing import Any
 
 import torch
@@ -57,7 +57,8 @@ class Loop:
         self.program, self.graph, self.real, self.name = program, graph, real, name
         self.text: Text = Generator(program, graph, real).generate(name)
         self.sizes = (c_int64 * max(1, len(self.text.sizes)))(*self.text.sizes)
-        self.numbers = torch.tensor([*self.text.numbers, 0.0], dtype=real)
+        kind = c_float if real == torch.float32 else c_double
+        self.numbers = (kind * (len(self.text.numbers) + 1))(*self.text.numbers)
         values = graph.values
         self.work = sum(
             values[n.args[1]].size if n.kind == "product" else 8 * values[n.result].size for n in program.nodes
@@ -98,7 +99,7 @@ class Loop:
         call = Call(
             pointer(functions(self.real)),
             span.begin, span.end, span.alive[0], 1, self.rows, alive.data_ptr(), first.data_ptr(), len(span.alive),
-            span.reverse, span.backwards, addressof(self.sizes), self.numbers.data_ptr(), None, addressof(pointers),
+            span.reverse, span.backwards, addressof(self.sizes), addressof(self.numbers), None, addressof(pointers),
         )  # fmt: skip
         small = self.work * (span.rows.stop - span.rows.start) < SMALL
         failed = getattr(code, self.name)(byref(call), c_int(1 if small else torch.get_num_threads()))
@@ -131,7 +132,7 @@ class Loop:
         alive = (c_int64 * 3)(batch, 0, batch)
         call = Call(
             pointer(functions(self.real)), 0, 1, batch, 1, self.rows, addressof(alive), addressof(alive) + 8, 1,
-            0, 0, addressof(self.sizes), self.numbers.data_ptr(), addressof(strides), addressof(pointers),
+            0, 0, addressof(self.sizes), addressof(self.numbers), addressof(strides), addressof(pointers),
         )  # fmt: skip
         self._check(getattr(code, self.name)(byref(call), c_int(1)), batch)
 

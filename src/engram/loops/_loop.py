@@ -64,7 +64,7 @@ def _found(cell: Any, input: Tensor, state: State) -> Compiled | None:
     if torch.compiler.is_compiling():
         found: Compiled = loop_of(source, width, source._changes)
     else:
-        found = compiled_cell(source, cell, width)
+        found = compiled_cell(source, None if observed() else cell, width)  # a mode may have made its weights
     return found if found.lowered is not None else None
 
 
@@ -250,7 +250,7 @@ def run_forward(
     _check(plan, drives, start, weights, sizes)
     span = Span.whole(step_sizes(drives[0], sizes), reverse)
     rows, start = [_rows(drive, sizes) for drive in drives], [field.contiguous() for field in start]
-    with torch.no_grad():
+    with torch.no_grad(), without_autocast(start[0]):
         arrays, final = _run.forward(plan, executor_of(variant, start[0]), rows, start, weights, span, keep, whole)
     final = [_own(field, [*start, *final[:k]]) for k, field in enumerate(final)]
     arrays |= {f"final{k}": final[k] for k in plan.forward.changes if keep}
@@ -285,7 +285,8 @@ def run_backward(
     if plan.backward is None:
         return [None] * len(tensors)
     executor = executor_of(variant, start[0])
-    gradients = _run.backward(plan, executor, grad_output, grad_final, Arrays(flat, start), weights, span, needs)
+    with without_autocast(start[0]):
+        gradients = _run.backward(plan, executor, grad_output, grad_final, Arrays(flat, start), weights, span, needs)
     return [None if g is None else g.view(t.shape) for g, t in zip(gradients, tensors, strict=True)]
 
 

@@ -134,6 +134,8 @@ class BareCell(nn.Module, ABC):
     @property
     def known_fields(self) -> Fields:
         """:meth:`fields`, asked for once and after each change of an attribute."""
+        if torch.compiler.is_compiling():  # which would look at all cells there are
+            return self.fields()
         kept = _fields.get(self)
         if kept is None:
             kept = _fields[self] = self.fields()
