@@ -55,6 +55,7 @@ def printed(small: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict
     return json.loads(out.getvalue()), err.getvalue(), folder
 
 
+@pytest.mark.slow
 def test_every_figure_is_there(printed: tuple[dict[str, Any], str, Path]) -> None:
     result, told, _ = printed
     assert result.keys() == {"summary", "shares", "rows", "peers", "notes", "machine"}
@@ -64,6 +65,7 @@ def test_every_figure_is_there(printed: tuple[dict[str, Any], str, Path]) -> Non
     assert told.count("memory of a training step") == len(CELLS)
 
 
+@pytest.mark.slow
 def test_every_contestant_at_every_size(printed: tuple[dict[str, Any], str, Path]) -> None:
     rows = printed[0]["rows"]
     places = {cells._key(row) for row in rows}
@@ -74,6 +76,7 @@ def test_every_contestant_at_every_size(printed: tuple[dict[str, Any], str, Path
         assert {row["contestant"] for row in rows if cells._key(row) == place} >= wanted
 
 
+@pytest.mark.slow
 def test_shares_follow_from_the_rows(printed: tuple[dict[str, Any], str, Path]) -> None:
     """flops / time, over that of the best product with as many threads; torch's layers do the same products."""
     rows = printed[0]["rows"]
@@ -86,6 +89,7 @@ def test_shares_follow_from_the_rows(printed: tuple[dict[str, Any], str, Path]) 
     assert flops["torch.nn.LSTM"] == flops["LSTM"] == flops["LSTM" + cells.BARE] > flops["GRU"] > flops["RNN"]
 
 
+@pytest.mark.slow
 def test_peers(printed: tuple[dict[str, Any], str, Path]) -> None:
     """Each has a time, or says why not; what is compiled says how long that took."""
     rows = [row for row in printed[0]["peers"] if row["threads"] == 1]
@@ -100,6 +104,7 @@ def test_peers(printed: tuple[dict[str, Any], str, Path]) -> None:
     assert by_name["engram.nn.LSTM"]["compile_s"] is None
 
 
+@pytest.mark.slow
 def test_page_and_figure(printed: tuple[dict[str, Any], str, Path]) -> None:
     result, _, folder = printed
     page = (folder / "a" / "b.md").read_text()

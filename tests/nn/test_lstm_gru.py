@@ -198,11 +198,11 @@ def test_bad_input(case: str) -> None:
 
 
 OPTIONS = [
-    partial(LSTM, layer_norm=True),
-    partial(LSTM, layer_norm=True, bias=False, proj_size=2),
     partial(LSTM, proj_size=3, initial_state="trained"),
-    partial(GRU, layer_norm=True),
-    partial(GRU, layer_norm=True, bias=False, initial_state="trained"),
+    partial(LSTM, layer_norm=True),
+    pytest.param(partial(LSTM, layer_norm=True, bias=False, proj_size=2), marks=pytest.mark.slow),
+    pytest.param(partial(GRU, layer_norm=True), marks=pytest.mark.slow),
+    pytest.param(partial(GRU, layer_norm=True, bias=False, initial_state="trained"), marks=pytest.mark.slow),
 ]
 
 
