@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from engram.loops import scan
-from engram.loops._steps import offsets, previous_rows
+from engram.loops._layout import Arrays, Span
+from engram.loops._plan import Source
 from engram.state import each, first_rows, replace_rows
 
 
@@ -65,13 +66,20 @@ def test_states_of_several_tensors() -> None:
 
 @given(alive=st.lists(st.integers(1, 6), min_size=1, max_size=8).map(lambda n: sorted(n, reverse=True)))
 def test_where_each_row_comes_from(alive: list[int]) -> None:
-    """``previous_rows`` against a walk through each sequence on its own, in both directions."""
-    sizes = torch.tensor(alive)
-    first, batch = offsets(sizes), alive[0]
+    """``Arrays.all_before`` against a walk through each sequence on its own, both ways, in chunks of any size."""
+    batch, rows = alive[0], sum(alive)
+    states, start = torch.arange(batch, batch + rows), torch.arange(batch)
     for reverse in (False, True):
-        source = previous_rows(sizes, reverse, sizes.device).tolist()
-        assert len(source) == sum(alive)
-        for row in range(batch):
-            steps = [t for t, n in enumerate(alive) if n > row]
-            path = [first[t] + row for t in (steps[::-1] if reverse else steps)]
-            assert [source[here] for here in path] == [row, *(batch + here for here in path[:-1])]
+        span = Span.whole(alive, reverse)
+        arrays, source = Arrays({"output": states}, [start]), Source("output", before=0)
+        for most in (1, 2 * batch, 100):
+            came = {}
+            for chunk in span.chunks(1, most, backwards=False):
+                for where, found in arrays.all_before(source, chunk):
+                    here = range(chunk.rows.start + where.start, chunk.rows.start + where.stop)
+                    came |= dict(zip(here, found.tolist(), strict=True))
+            assert sorted(came) == list(range(rows))
+            for row in range(batch):
+                steps = [t for t, n in enumerate(alive) if n > row]
+                path = [span.first[t] + row for t in (steps[::-1] if reverse else steps)]
+                assert [came[at] for at in path] == [row, *(batch + at for at in path[:-1])]

@@ -1,4 +1,4 @@
-"""Products and sums of the kernels, with the same bits at any number of threads.
+"""Products and sums of the loops, with the same bits at any number of threads.
 
 torch's own products (MKL) may split a sum among their threads, so that the last bits depend on how many there are.
 On the CPU these go to ``product.h`` where it could be compiled, which splits only results; complex matrices as real
@@ -84,16 +84,6 @@ def column_sums(rows: Tensor) -> Tensor:
         c_void_p(real(sums).data_ptr()),
     )
     return sums
-
-
-def affine_(out: Tensor, input: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """Write W x + b of every row ``(..., D)`` to ``out`` ``(..., H)``, contiguous; zero for what is None."""
-    flat, rows = out.view(-1, out.shape[-1]), input.reshape(-1, input.shape[-1])
-    if weight is None:
-        flat.copy_(flat.new_zeros(flat.shape[-1]) if bias is None else bias)
-    else:
-        matmul(rows, weight.t(), flat, bias=bias)
-    return out
 
 
 def _fit(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None) -> bool:

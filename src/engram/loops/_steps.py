@@ -5,7 +5,6 @@ step t; sizes never grow, so row i of step t continues row i of step t-1 (torch.
 """
 
 from collections.abc import Iterator
-from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -36,22 +35,3 @@ def order(steps: int, reverse: bool) -> Iterator[int]:
 def split(rows: Tensor, sizes: Tensor | None) -> tuple[Tensor, ...]:
     """A view of each step."""
     return rows.unbind(0) if sizes is None else rows.split(sizes.tolist())
-
-
-def offsets(sizes: Tensor) -> list[int]:
-    """The first row of each step of a packed sequence."""
-    return list(accumulate(sizes.tolist()[:-1], initial=0))
-
-
-def previous_rows(sizes: Tensor | None, reverse: bool, device: torch.device) -> Tensor | None:
-    """For each row of a packed sequence, the row of [start; states] that the recurrence came from; None if dense."""
-    if sizes is None:
-        return None
-    lengths, first = sizes.tolist(), offsets(sizes)
-    source = []
-    for t, n in enumerate(lengths):
-        row = torch.arange(n)
-        before = t + 1 if reverse else t - 1
-        alive = lengths[before] if 0 <= before < len(lengths) else 0
-        source.append(torch.where(row < alive, lengths[0] + (first[before] if alive else 0) + row, row))
-    return torch.cat(source).to(device)
