@@ -9,7 +9,8 @@ from torch import nn
 from engram.bench._contestants import GeotorchRNN, LoopRNN, contestants, training_step
 from engram.bench._floor import floor, products_of
 from engram.bench._size import Size
-from engram.loops import _loop, _torch, status
+from engram.loops import _torch, status
+from engram.loops._compile import Variant
 from engram.loops._compiled import Loops
 from engram.maps import orthogonality_error
 from engram.nn import RNN
@@ -85,8 +86,8 @@ def test_executors_are_those_of_the_name(monkeypatch: pytest.MonkeyPatch) -> Non
     if not status()["float32"].startswith("compiled"):
         pytest.skip(status()["float32"])
     used: list[object] = []
-    chosen = _loop.executor_of
-    monkeypatch.setattr(_loop, "executor_of", lambda *a: used.append(chosen(*a)) or used[-1])
+    chosen = Variant.executor
+    monkeypatch.setattr(Variant, "executor", lambda *a: used.append(chosen(*a)) or used[-1])
     for name, call in contestants(SIZE).items():
         used.clear()
         call()

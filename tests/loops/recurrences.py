@@ -24,7 +24,7 @@ def in_c(cell: BareCell) -> BareCell:
         found = compiled_cell(cell)
         if found.reason.startswith("the step fails"):
             return cell  # weights that do not fit: the plain loop says so
-        assert found.lowered is not None, (found.reason, found.line)
+        assert found.traced is not None, (found.reason, found.line)
         for hoist in (True, False):
             loops = found.variant(hoist=hoist, rebuild=True).loops
             assert loops is not None

@@ -10,7 +10,6 @@ from recurrences import additive
 
 from engram.errors import OptionError
 from engram.loops import EXECUTORS, _choice, _torch, chosen, compiled_cell, status, use
-from engram.loops._loop import executor_of
 from engram.nn import RNNCell
 
 
@@ -52,7 +51,7 @@ def test_torch_is_torch_and_plain_is_plain(compiled: str) -> None:
     loops = found.variant(hoist=False, rebuild=True).loops
     for name, right in (("torch", _torch.run), (compiled, loops), ("auto", loops)):
         with use(name):
-            assert executor_of(found.choose(like, 8), like) is right
+            assert found.choose(like, 8).executor(like) is right
             assert not _choice.needs_plain(like)
     with use("plain"):
         assert _choice.needs_plain(like)
@@ -67,7 +66,7 @@ def test_plain_runs_torch_operations_only() -> None:
         with use(executor):
             nodes[executor] = type(additive(*arguments)[0].grad_fn).__name__
     assert nodes["plain"] == "StackBackward0"
-    assert nodes["torch"] == "_LoopBackward"
+    assert nodes["torch"] == "LoopFunctionBackward"
 
 
 def test_transforms_take_the_plain_loop() -> None:

@@ -12,7 +12,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from engram.errors import DTypeError
 from engram.loops import _torch, compiled_cell, use
-from engram.loops._loop import executor_of
 from engram.nn import RNNCell
 
 HOLOMORPHIC = ["identity", "tanh", "sigmoid"]
@@ -118,10 +117,10 @@ def test_relu_is_refused(problem: Callable[..., Any]) -> None:
 def test_only_real_single_and_double_are_compiled(compiled: str, dtype: torch.dtype) -> None:
     with use(compiled):
         other, real = (compiled_cell(RNNCell(2, 3, dtype=kind)) for kind in (dtype, torch.float32))
-        assert other.lowered is not None
-        assert executor_of(other.choose(torch.empty(1, dtype=dtype), 8), torch.empty(1, dtype=dtype)) is _torch.run
-        assert executor_of(real.choose(torch.empty(1), 8), torch.empty(1)) is real.choose(torch.empty(1), 8).loops
-        assert executor_of(real.choose(torch.empty(1, device="meta"), 8), torch.empty(1, device="meta")) is _torch.run
+        assert other.traced is not None
+        assert other.choose(torch.empty(1, dtype=dtype), 8).executor(torch.empty(1, dtype=dtype)) is _torch.run
+        assert real.choose(torch.empty(1), 8).executor(torch.empty(1)) is real.choose(torch.empty(1), 8).loops
+        assert real.choose(torch.empty(1, device="meta"), 8).executor(torch.empty(1, device="meta")) is _torch.run
 
 
 @pytest.mark.parametrize("activation", ALLOWED)

@@ -64,7 +64,7 @@ CORNERS: dict[str, Callable[..., Tensor]] = {
 @pytest.mark.parametrize("name", CORNERS)
 def test_equals_the_plain_loop(name: str, executor: str) -> None:
     cell = CornerCell(3, 11, CORNERS[name], dtype=torch.float64)
-    assert compiled_cell(cell).lowered is not None, compiled_cell(cell).reason
+    assert compiled_cell(cell).traced is not None, compiled_cell(cell).reason
     for steps, batch in ((6, 7), (3, 1)):
         x = torch.randn(steps, batch, 3, dtype=torch.float64, requires_grad=True)
         found = {}
@@ -116,7 +116,7 @@ OUTSIDE: dict[str, Callable[..., Tensor]] = {
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_branches_that_torch_does_not_see(name: str) -> None:
     cell = CornerCell(3, 5, OUTSIDE[name])
-    assert compiled_cell(cell).lowered is None
+    assert compiled_cell(cell).traced is None
     same_as_plain(cell, torch.randn(4, 7, 3))
 
 
@@ -130,8 +130,8 @@ def test_a_drive_that_looks_at_other_steps_stays_outside() -> None:
 
     cell = SumCell(2, 3, dtype=torch.float64)
     found = compiled_cell(cell)
-    assert found.lowered is not None
-    assert not found.with_drive
+    assert found.traced is not None
+    assert not found.traced.with_drive
     same_as_plain(cell, torch.randn(9, 7, 2, dtype=torch.float64))
     x = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(lambda x: cell.run(x, cell.initial_state(2), None, False)[0], (x,))
@@ -162,7 +162,7 @@ REFUSED: dict[str, Callable[..., Tensor]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_number_of_rows_is_no_number(name: str) -> None:
     found = compiled_cell(CornerCell(3, 5, REFUSED[name]))
-    assert found.lowered is None
+    assert found.traced is None
     assert "test_corners.py" in found.line
 
 
@@ -179,7 +179,7 @@ class SometimesCell(Cell):
 
 def test_a_step_that_counts_is_refused() -> None:
     found = compiled_cell(SometimesCell(2, 3))
-    assert found.lowered is None
+    assert found.traced is None
     assert found.reason == "the step sets self.calls"
 
 

@@ -94,7 +94,7 @@ def test_operators(executor: str, packed: bool, problem: Callable[..., Any]) -> 
     case = problem(activation="modrelu", packed=packed)
     cell = additive_cell(*(case[name] for name in ("weight_ih", "bias", "weight_hh", "mod_bias", "activation")))
     found = compiled_cell(cell)
-    tensors = [case["input"], case["start"], *(case[name] for name in found.names)]
+    tensors = [case["input"], case["start"], *(case[name] for name in found.traced.names)]
     tensors = [tensor.t().contiguous().t() if tensor.dim() == 2 else tensor for tensor in tensors]
     leaves = [tensor.clone().requires_grad_() for tensor in tensors]
     gradient, needs = [torch.randn(4, 3, dtype=torch.float64).t()], [True] * len(tensors)

@@ -35,7 +35,7 @@ def taken_apart(case: dict[str, Any]) -> tuple[Compiled, list[Tensor]]:
     """The loop of a problem's cell, and the tensors that its operator is given."""
     cell = additive_cell(*(case[name] for name in ("weight_ih", "bias", "weight_hh", "mod_bias", "activation")))
     found = compiled_cell(cell)
-    return found, [case["input"], case["start"], *(case[name] for name in found.names)]
+    return found, [case["input"], case["start"], *(case[name] for name in found.traced.names)]
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["numbers", "kept"])
@@ -62,7 +62,7 @@ def test_backward_operator(
     output, final, *kept = torch.ops.engram.loop(tensors, case["sizes"], found.key, False, True, True)
     for change, graded, (of_input, of_weights) in BACKWARD:
         gradients = [change(torch.randn_like(o)) if on else None for o, on in zip((output, final), graded, strict=True)]
-        needs = [of_input, of_input, *[of_weights] * len(found.names)]
+        needs = [of_input, of_input, *[of_weights] * len(found.traced.names)]
         given = [change(tensor) for tensor in tensors]
         arguments = (gradients, given, [output, *kept], case["sizes"], found.key, False, True, needs)
         with use(executor):

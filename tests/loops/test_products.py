@@ -131,8 +131,8 @@ def test_operators(name: str, packed: bool) -> None:
     view = cell.with_built_weights()
     found, sizes = compiled_cell(cell), SIZES if packed else None
     x = torch.randn(*((int(SIZES.sum()),) if packed else (STEPS, BATCH)), FEATURES, dtype=torch.float64)
-    given = x if found.with_drive else view.drive(x)
-    weights = [getattr(view, key) for key in found.names]
+    given = x if found.traced.with_drive else view.drive(x)
+    weights = [getattr(view, key) for key in found.traced.names]
     start = parts(each(lambda field: torch.randn(BATCH, *field.shape, dtype=torch.float64), cell.fields()))
     tensors = [*(given if isinstance(given, tuple) else (given,)), *start, *weights]
     for change in (torch.clone, lambda t: t.mT.contiguous().mT if t.dim() > 1 else t):

@@ -49,7 +49,7 @@ def outcome(cell: RandomCell, name: str, steps: int, batch: int, packed: bool, r
 
 def check(cell: RandomCell, name: str, steps: int, batch: int, packed: bool, reverse: bool) -> None:
     reason = compiled_cell(cell)
-    assert reason.lowered is not None, (reason.reason, reason.line)
+    assert reason.traced is not None, (reason.reason, reason.line)
     truth = outcome(cell, "plain", steps, batch, packed, reverse)
     found = outcome(cell, name, steps, batch, packed, reverse)
     assert found.keys() == truth.keys()

@@ -94,7 +94,7 @@ def test_refused_and_plain(name: str) -> None:
     step, reason = REFUSED[name]
     cell, x = OwnCell(step), torch.randn(5, 4, 3, dtype=torch.float64)
     found = compiled_cell(cell)
-    assert found.lowered is None
+    assert found.traced is None
     assert reason in found.reason, found.reason
     text = HERE.read_text().splitlines()
     number = next(n for n, line in enumerate(text, 1) if line.endswith(f"# here: {name}"))

@@ -22,7 +22,7 @@ torch.set_num_threads(2)
 def run(cell):
     with use("compiled"):
         found = compiled_cell(cell)
-        assert found.lowered is not None, (type(cell), found.reason, found.line)
+        assert found.traced is not None, (type(cell), found.reason, found.line)
         for hoist in (True, False):
             loops = found.variant(hoist=hoist, rebuild=True).loops
             assert loops.ready(), (type(cell), loops.reason())

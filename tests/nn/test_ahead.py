@@ -18,7 +18,7 @@ def texts(layer: nn.Recurrent) -> set[str]:
     found = set()
     for cell in layer.cells:
         loop = compiled_cell(cell)
-        if loop.lowered is not None:
+        if loop.traced is not None:
             for hoist in (True, False):
                 loops = loop.variant(hoist=hoist, rebuild=True).loops
                 assert loops is not None

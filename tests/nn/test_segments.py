@@ -71,7 +71,7 @@ def test_the_operator_keeps_torchs_rules(activation: str, lengths: list[int] | N
     start = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
     sizes = torch.tensor(lengths) if lengths else None
     found = compiled_cell(cell)
-    tensors = [x, start, *(getattr(cell, name) for name in found.names)]
+    tensors = [x, start, *(getattr(cell, name) for name in found.traced.names)]
     results = torch.library.opcheck(torch.ops.engram.loop.default, (tensors, sizes, found.key, True, False, False))
     assert set(results.values()) == {"SUCCESS"}
 

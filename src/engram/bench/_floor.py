@@ -43,7 +43,7 @@ def products_of(layer: Recurrent) -> Products | None:
     """
     (cell,) = layer.cells
     loop = compiled_cell(cell)
-    if loop.lowered is None:
+    if loop.traced is None:
         return None
     plan = loop.variant(hoist=True, rebuild=True).plan
     if plan.backward is None:

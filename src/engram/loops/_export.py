@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from engram.errors import OptionError
-from engram.loops._compile import tensors_of, with_tensors
+from engram.loops._module_views import tensors_of, with_tensors
 from engram.maps import without_autocast
 from engram.state import State, each, parts
 

@@ -5,36 +5,26 @@ done on it. So large arrays are lent out of blocks that stay: a tensor's block c
 it is gone, wherever that happens. What lies idle is never more than what was in use at once.
 """
 
-import os
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
 from math import prod
-from threading import Lock
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from engram.loops._fork_lock import ForkLock
+
 LARGE = 2**18
 """Bytes: smaller arrays are left to torch, whose allocator keeps those."""
 ALIGNED = 64
 
-_lock = Lock()
+_lock = ForkLock()
 _returned: deque[Any] = deque()  # append is atomic: a block may come back in the middle of anything
 _idle: list[Any] = []  # the smallest first
 _live = _most = _resting = 0  # bytes: lent out, the most that ever were, idle
-
-
-def _new_lock() -> None:
-    """In the child of a fork, where a thread that held the lock is gone."""
-    global _lock
-    _lock = Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_new_lock)
 
 
 class _Loan(np.ndarray):
@@ -61,14 +51,13 @@ def empty(shape: Sequence[int], like: Tensor, dtype: torch.dtype | None = None) 
         return seen_as(torch.from_numpy(loan), shape, dtype)
 
 
-def seen_as(tensor: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+def seen_as(tensor: Tensor, shape: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:
     """The memory of a contiguous tensor under another shape, as a tensor that is no view to autograd.
 
     What a loop returns may then be changed in place, as the result of any torch operation may.
     """
-    return torch.empty(0, dtype=dtype, device=tensor.device).set_(
-        tensor.untyped_storage(), 0, tuple(shape), _strides(shape)
-    )
+    seen = torch.empty(0, dtype=dtype or tensor.dtype, device=tensor.device)
+    return seen.set_(tensor.untyped_storage(), 0, tuple(shape), _strides(shape))
 
 
 def _strides(shape: Sequence[int]) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.loops._compile import BY_KEY, Compiled, Variant
-from engram.loops._loop import by_plain, run_backward, run_forward
+from engram.loops._compile import BY_KEY, Variant
+from engram.loops._function import by_plain, run_backward, run_forward
 from engram.loops._steps import check_sizes
 
 
@@ -97,14 +97,13 @@ def _setup(ctx: Any, inputs: Any, output: list[Tensor]) -> None:
 def _gradients(ctx: Any, grads: list[Tensor | None]) -> Any:
     saved = ctx.saved_tensors
     sizes, tensors, kept = saved[0], list(saved[1 : 1 + ctx.count]), list(saved[1 + ctx.count :])
-    found: Compiled = BY_KEY[ctx.loop]
     plan = _variant(ctx.loop, tensors[0]).plan
     grads = list(grads[: int(ctx.whole) + len(plan.states)])
     needs = list(ctx.needs_input_grad[0])
     if all(grad is None for grad in grads):
         made: list[Tensor | None] = [None] * ctx.count
     elif torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        made = by_plain(found, tensors, sizes, ctx.reverse, needs, grads if ctx.whole else [None, *grads])
+        made = by_plain(ctx.found.traced, tensors, sizes, ctx.reverse, needs, grads if ctx.whole else [None, *grads])
     else:
         made = list(gradient(grads, tensors, kept, sizes, ctx.loop, ctx.reverse, ctx.whole, needs))
         there = [need and _has_gradient(plan, k) for k, need in enumerate(needs)]

@@ -12,6 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from engram.loops._cut import smallest_cut
 from engram.loops._graph import Graph, Meet, Node
 from engram.loops._lower import Lowered
@@ -60,7 +62,7 @@ class Plan:
     drives: list[int]
     states: list[int]
     weights: list[int]
-    constants: list[tuple[int, object]]
+    constants: list[tuple[int, Tensor]]
     outputs: list[int]
     before: list[Node]
     hoisted: list[Node]

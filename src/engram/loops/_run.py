@@ -12,9 +12,8 @@ from engram.loops._layout import Arrays, Span
 from engram.loops._plan import Plan, Source
 from engram.loops._products import column_sums, matmul
 
-CHUNK_BYTES = (
-    4 * 2**20
-)  # of what a chunk needs beside the sequence: enough rows for a product, few enough for the cache
+CHUNK_BYTES = 4 * 2**20
+"""Of what a chunk needs beside the sequence: enough rows for a product, few enough for the cache."""
 
 
 def weights_of(plan: Plan, weights: list[Tensor], forward: bool = False) -> dict[Any, Any]:

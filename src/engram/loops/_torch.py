@@ -14,7 +14,7 @@ from engram.loops._graph import Graph, Node
 from engram.loops._layout import Arrays, Span
 from engram.loops._plan import Program, Source
 from engram.loops._products import Multiplier, compiled_for
-from engram.loops._trace import Ref
+from engram.loops._trace import CannotCompile, Ref
 
 aten = torch.ops.aten
 Environment = dict[Any, Any]
@@ -202,7 +202,7 @@ def _line(graph: Graph, node: Node, constants: list[Any]) -> str:
             what, axes, keep = info
             constants.append(_reduce)
             return f"k{len(constants) - 1}({what!r}, {x}, {[a + lead for a in axes]}, {keep}, {constant(result.dtype)})"
-    raise NotImplementedError(node.kind)
+    raise CannotCompile(f"torch has no operation for a node of the kind {node.kind}", node.line)
 
 
 def _sizes(shape: Iterable[int]) -> str:

@@ -36,7 +36,7 @@ def sources() -> dict[str, str]:
     for layer in layers():
         for cell in layer.cells:
             loop = compiled_cell(cell) if isinstance(cell, BareCell) else None
-            if loop is None or loop.lowered is None:
+            if loop is None or loop.traced is None:
                 continue
             for hoist in (True, False):
                 loops = loop.variant(hoist=hoist, rebuild=True).loops

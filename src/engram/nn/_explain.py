@@ -78,7 +78,7 @@ def _cell(name: str, cell: BareCell) -> CellLoop:
     name, kind = name or "cell", (plain_class(cell) if is_parametrized(cell) else type(cell)).__name__
     if chosen() == "plain":
         return CellLoop(name, kind, "plain", "it was asked for (engram.loops.use, ENGRAM_LOOP)")
-    if loop.lowered is None:
+    if loop.traced is None:
         return CellLoop(name, kind, "plain", loop.reason, loop.line)
     variant = loop.choose(cell.like, batch=64)
     plan, compiled = variant.plan, variant.loops is not None and variant.executor(cell.like) is variant.loops

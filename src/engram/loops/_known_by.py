@@ -1,0 +1,52 @@
+"""What a cell is known by: all that its step could read beside the numbers of its tensors."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+SIMPLE = (int, float, complex, str, bool, type(None), torch.dtype, torch.device)
+TORCHS_OWN = set(vars(nn.Module()))
+NO_OPTIONS = {"_built_from", "_changes", "laws", "declared"}
+"""Beside these, a class is known by its name; what is no option of a cell is in the two sets."""
+
+
+def fingerprint(cell: Any) -> Any:
+    """All that a step could read of its cell, if it is only numbers, words and tensors; None if it is more."""
+    kind = type(cell)
+    written = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
+    simple = {name: value for name, value in written.items() if isinstance(value, SIMPLE) and not name.startswith("__")}
+    own = {**vars(cell), **cell._parameters, **cell._buffers}
+    try:
+        options = [(name, _option(value)) for name, value in sorted(own.items()) if name not in TORCHS_OWN | NO_OPTIONS]
+    except TypeError:
+        return None
+    if any(child is not None for child in cell._modules.values()):
+        return None
+    return (kind, cell.training, kind.step, kind.drive, kind.output, repr(simple), *options)
+
+
+def children(cell: nn.Module) -> Any:
+    """The attributes of the modules inside a cell, which may change without its knowledge."""
+    return tuple(
+        (
+            name,
+            type(child),
+            len(child._forward_hooks) + len(child._forward_pre_hooks),
+            *(key for key, tensor in child._parameters.items() if tensor is not None),
+            *((key, repr(value)) for key, value in vars(child).items() if isinstance(value, SIMPLE)),
+        )
+        for name, child in cell.named_modules()
+        if name
+    )
+
+
+def _option(value: Any, inside: bool = False) -> Any:
+    """What an attribute says of the loop; a tensor says its form, for its numbers are given to the loop each time."""
+    if isinstance(value, Tensor) and not inside:
+        return (tuple(value.shape), value.dtype, value.device, value.requires_grad)
+    if isinstance(value, SIMPLE):
+        return (type(value), repr(value))
+    if isinstance(value, (tuple, list)):
+        return (type(value), *(_option(item, inside=True) for item in value))
+    raise TypeError

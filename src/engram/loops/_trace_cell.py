@@ -1,0 +1,160 @@
+"""A cell's step, traced: with weights, state and input of its own, so that nobody notices.
+
+Every trace has other numbers, and the third has the opposite sign of the first: a step that looks at them in a way that
+torch does not show (``tolist``), counts, or treats small batches otherwise does something else, and is found out.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import _disable_current_modes
+
+from engram.errors import DTypeError, ShapeError
+from engram.loops._fork_lock import ForkLock
+from engram.loops._known_by import SIMPLE
+from engram.loops._lower import Lowered, lower
+from engram.loops._module_views import tensors_of, with_tensors
+from engram.loops._plan import make_plan
+from engram.loops._trace import BATCHES, CannotCompile, Record, check_state, compare, fresh, record
+from engram.state import each, parts
+
+_lock = ForkLock()
+
+
+@contextmanager
+def undisturbed(like: Tensor) -> Iterator[None]:
+    """A block for a trace: with numbers and gradients whoever asks first, unseen by other people's hooks and modes,
+    without a trace in their random numbers, and on one thread, for torch's others would not survive a fork."""
+    devices, threads = [like.device] if like.device.type == "cuda" else [], torch.get_num_threads()
+    with (
+        _lock,
+        torch.inference_mode(False),
+        _disable_current_modes(),
+        torch.no_grad(),
+        saved_tensors_hooks(_same, _same),
+        torch.random.fork_rng(devices),
+    ):
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The step of a cell on one row, and how it is called."""
+
+    lowered: Lowered
+    used: frozenset[int]
+    """The weights that the step or its gradient reads, as values."""
+    names: list[str]
+    """Their names in the cell."""
+    with_drive: bool
+    """Whether the loop begins with the input of the layer; else with what ``cell.drive`` gives."""
+    several: bool
+    """Whether what ``cell.drive`` gives to the loop is a tuple."""
+    skeleton: Any
+    """The cell without numbers: its step can be called with other weights."""
+
+
+def trace(cell: Any, width: int) -> Traced:
+    """Trace a cell, together with its drive if that treats each step alone."""
+    if any(field.grows for field in parts(cell.fields())):
+        raise CannotCompile("a field of the state grows with time")
+    try:
+        return _traced(cell, width, with_drive=True)
+    except CannotCompile:
+        return _traced(cell, width, with_drive=False)
+
+
+def _traced(cell: Any, width: int, with_drive: bool) -> Traced:
+    weights = tensors_of(cell)
+    records, view, like = [], cell, fresh(cell.like)
+    inputs = [torch.randn(1, batch, width, dtype=like.dtype, device=like.device) for batch in BATCHES]
+    states = [each(_other, cell.initial_state(batch)) for batch in BATCHES]
+    tried = [(inputs[0], states[0]), (inputs[1], states[1]), (-inputs[0], each(_opposite, states[0]))]
+    for x, state in tried:  # one cell after the other, so that one that counts its steps is found out
+        leaves = {name: fresh(tensor) for name, tensor in weights.items()}
+        view = with_tensors(view, leaves)
+        found, several = _recorded(view, x, state, list(leaves.values()), with_drive)
+        records.append(found)
+    compare(records[0], records[1])
+    compare(records[0], records[2], exactly=True)
+    if with_drive:
+        _check_drive(view, width)
+    lowered = lower(*records[:2])
+    used = make_plan(lowered).used_weights()
+    names = [name for name, value in zip(weights, lowered.weights, strict=True) if value in used]
+    skeleton = with_tensors(cell, {name: tensor.new_zeros(()).expand(tensor.shape) for name, tensor in weights.items()})
+    return Traced(lowered, frozenset(used), names, with_drive, several, skeleton)
+
+
+def _recorded(view: Any, x: Tensor, state: Any, weights: list[Tensor], with_drive: bool) -> tuple[Record, bool]:
+    """What a step does on one batch, and whether its drive is a tuple of tensors."""
+    drives, several = [fresh(x[0])], False
+    if not with_drive:
+        drive = view.drive(x)
+        several = isinstance(drive, tuple)
+        drives = [fresh(d[0]) for d in (drive if several else (drive,))]
+    before = _noted(view)
+
+    def step(drives: list[Tensor], state: Any) -> Any:
+        given = view.drive(drives[0]) if with_drive else tuple(drives) if several else drives[0]
+        new = view.step(given, state)
+        check_state(new, state)
+        return view.output(new), new
+
+    try:
+        found = record(step, drives, state, weights)
+    except (ShapeError, DTypeError) as error:
+        raise type(error)(f"{error} ({_place(view)})") from error
+    if changed := [name for name, value in _noted(view).items() if before.get(name) != value]:
+        raise CannotCompile(f"the step sets self.{changed[0]}", _place(view))
+    return found, several
+
+
+def _other(field: Tensor) -> Tensor:
+    """A state with other numbers at each trace: a step that branches on them, unseen by torch, does something else."""
+    leaf = fresh(field)
+    with torch.no_grad():
+        return leaf.normal_() if leaf.requires_grad else leaf
+
+
+def _opposite(field: Tensor) -> Tensor:
+    """The other sign, for a step that asks for it."""
+    return fresh(-field) if field.requires_grad else field
+
+
+def _noted(view: Any) -> dict[str, str]:
+    """The simple attributes of a cell, to be compared: a step that counts changes one."""
+    return {name: repr(value) for name, value in vars(view).items() if isinstance(value, SIMPLE) and name != "_changes"}
+
+
+def _place(cell: Any) -> str:
+    """Where the step is written."""
+    code = getattr(type(cell).step, "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def _check_drive(cell: Any, width: int) -> None:
+    """A drive that looks at other steps, or samples, cannot be computed step by step."""
+    like = cell.like
+    x = torch.rand(9, 3, width, dtype=like.dtype, device=like.device)
+    near = 1e4 * torch.finfo(like.dtype).eps  # another order of sums, never another formula
+    with torch.no_grad():
+        whole, steps = cell.drive(x), [cell.drive(step) for step in x]
+    tensors = whole if isinstance(whole, tuple) else (whole,)
+    for k, tensor in enumerate(tensors):
+        alone = torch.stack([s[k] if isinstance(whole, tuple) else s for s in steps])
+        if tensor.shape != alone.shape or not torch.allclose(tensor, alone, rtol=near, atol=near, equal_nan=True):
+            raise CannotCompile("drive() does not treat each step alone")
