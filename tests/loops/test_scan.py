@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engram.loops import scan
 from engram.loops._layout import Arrays, Span
-from engram.loops._plan import Source
+from engram.loops._program import Source
 from engram.state import each, first_rows, replace_rows
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from engram.loops._layout import Arrays, Span
 from engram.loops._memory import empty
-from engram.loops._plan import Plan
+from engram.loops._program import Plan
 
 
 def new_array(plan: Plan, value: int, rows: int, like: Tensor) -> Tensor:

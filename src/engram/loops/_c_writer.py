@@ -8,7 +8,7 @@ import torch
 
 from engram.loops._c_views import ONE, Memory, Number, View
 from engram.loops._graph import Graph, Node
-from engram.loops._plan import Program, Source
+from engram.loops._program import Program, Source
 from engram.loops._trace import CannotCompile
 
 INTEGERS = {torch.bool: "uint8_t", torch.int64: "int64_t", torch.int32: "int32_t"}

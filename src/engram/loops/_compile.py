@@ -15,7 +15,8 @@ from engram.loops import _torch
 from engram.loops._choice import uses_c
 from engram.loops._compiled import Loops
 from engram.loops._known_by import children, fingerprint
-from engram.loops._plan import Plan, make_plan
+from engram.loops._plan import make_plan
+from engram.loops._program import Plan
 from engram.loops._trace import CannotCompile
 from engram.loops._trace_cell import Traced, trace, undisturbed
 

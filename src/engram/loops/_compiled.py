@@ -14,7 +14,7 @@ from engram.loops._generate import Generator, Text
 from engram.loops._graph import Graph
 from engram.loops._layout import Arrays, Span
 from engram.loops._library_names import hash16
-from engram.loops._plan import Plan, Program
+from engram.loops._program import Plan, Program
 from engram.loops._runtime import Runtime, functions
 from engram.loops._trace import CannotCompile
 

@@ -18,7 +18,7 @@ from engram.loops._lower import Lowered
 from engram.loops._memory import seen_as
 from engram.loops._module_views import tensors_of, with_tensors
 from engram.loops._plain import scan
-from engram.loops._plan import Plan
+from engram.loops._program import Plan
 from engram.loops._steps import step_sizes
 from engram.loops._trace_cell import Traced
 from engram.maps import transformed, without_autocast

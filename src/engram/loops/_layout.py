@@ -11,7 +11,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from engram.loops._plan import Source
+from engram.loops._program import Source
 
 
 @dataclass(frozen=True)

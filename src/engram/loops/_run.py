@@ -9,8 +9,8 @@ from engram.loops import _torch
 from engram.loops._buffers import Changes, new_array, put_back, take_up
 from engram.loops._graph import Meet
 from engram.loops._layout import Arrays, Span
-from engram.loops._plan import Plan, Source
 from engram.loops._products import column_sums, matmul
+from engram.loops._program import Plan, Source
 
 CHUNK_BYTES = 4 * 2**20
 """Of what a chunk needs beside the sequence: enough rows for a product, few enough for the cache."""

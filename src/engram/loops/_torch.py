@@ -12,8 +12,8 @@ from torch import Tensor
 
 from engram.loops._graph import Graph, Node
 from engram.loops._layout import Arrays, Span
-from engram.loops._plan import Program, Source
 from engram.loops._products import Multiplier, compiled_for
+from engram.loops._program import Program, Source
 from engram.loops._trace import CannotCompile, Ref
 
 aten = torch.ops.aten
