@@ -58,7 +58,10 @@ def compile_all(folder: Path, target: Path) -> list[Path]:
     if compiler is None:
         raise RuntimeError("no C compiler found (looked for $CC, cc, gcc, clang and the package ziglang)")
     headers = names.headers(folder)
-    sources = [folder / "runtime.c", *sorted((folder / "generated").glob("*.c"))]
+    generated = sorted((folder / "generated").glob("*.c"))
+    if not generated:
+        print("engram: no loops/generated/*.c (make wheel writes them): the wheel has the runtime library only")
+    sources = [folder / "runtime.c", *generated]
 
     def make(what: tuple[Path, str, str]) -> Path:
         path, real, level = what

@@ -19,7 +19,7 @@ HIDDEN = 37  # several vectors and a tail, of whatever width
 
 
 def through(executor: str, activation: str, drive: Tensor, mod: float = 0.0) -> Tensor:
-    """act(drive) as a executor computes it: one step of 37 units for each value, without a recurrent matrix."""
+    """act(drive) as an executor computes it: one step of 37 units for each value, without a recurrent matrix."""
     dtype, count = drive.dtype, len(drive)
     mod_bias = torch.full((HIDDEN,), mod, dtype=dtype) if activation == "modrelu" else None
     weight, start = torch.zeros(HIDDEN, HIDDEN, dtype=dtype), torch.zeros(count, HIDDEN, dtype=dtype)

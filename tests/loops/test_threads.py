@@ -1,4 +1,4 @@
-"""Several Python threads inside a executor at once, and several threads inside one call."""
+"""Several Python threads inside an executor at once, and several threads inside one call."""
 
 import os
 import subprocess

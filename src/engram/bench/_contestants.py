@@ -46,12 +46,12 @@ class GeotorchRNN(LoopRNN):
             return super().forward(input)
 
 
-def training_step(layer: nn.Module, input: Tensor, gradient: Tensor, kernel: str = "auto") -> Callable[[], None]:
+def training_step(layer: nn.Module, input: Tensor, gradient: Tensor, executor: str = "auto") -> Callable[[], None]:
     """Forward and backward of one layer, weight gradients included, as a call."""
 
     def call() -> None:
         layer.zero_grad(set_to_none=True)
-        with use(kernel):
+        with use(executor):
             layer(input)[0].backward(gradient)
 
     return call

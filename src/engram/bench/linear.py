@@ -40,8 +40,8 @@ def contestants(steps: int) -> dict[str, Callable[[], None]]:
     """Forward and backward of one layer of H features, ``(T, B, H)`` to ``(T, B, H)``."""
     input, gradient = torch.randn(steps, BATCH, HIDDEN), torch.randn(steps, BATCH, HIDDEN)
 
-    def step(layer: Recurrent, kernel: str = "auto") -> Callable[[], None]:
-        return training_step(layer, input, gradient, kernel)
+    def step(layer: Recurrent, executor: str = "auto") -> Callable[[], None]:
+        return training_step(layer, input, gradient, executor)
 
     return {
         "S4D": step(S4D(HIDDEN, HIDDEN, state_size=STATE)),

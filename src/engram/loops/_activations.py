@@ -24,7 +24,7 @@ PLAIN = tuple(name for name in ACTIVATIONS if name != "modrelu")
 
 
 def activate(name: str, z: Tensor, bias: Tensor | None = None) -> Tensor:
-    """act(z), elementwise and differentiable; ``bias`` (one real a unit) is modReLU's own and nobody else's."""
+    """act(z), elementwise and differentiable; ``bias`` (one real number per unit) belongs to modReLU alone."""
     match name:
         case "tanh":
             return z.tanh()

@@ -82,7 +82,7 @@ class Compiler:
     ) -> Path:
         """The library, in the empty folder ``scratch``. OSError if that cannot be written, CompileError for the rest.
 
-        The headers lie beside the source and no folder is added to the search, so that our math.h hides no other.
+        The headers lie beside the source and no folder is added to the search, so that ours hide no others.
         ``keep`` is a folder for what zig makes of the C library at its first start, which takes it six seconds.
         """
         environment = {

@@ -23,7 +23,7 @@ def convolve(input: Tensor, kernel: Tensor, back: Tensor | None = None) -> Tenso
         input ``(T, B, H)``, kernel and back ``(H, T)``; the result ``(T, B, H)``.
 
     Zero-padded to at least 2T, so that nothing comes round the circle; the kernel of what is yet to come lies at the
-    end of the circle, which is before its beginning (spec/depth.md, section 2).
+    end of the circle, which is before its beginning (Gu et al. 2022, S4).
     """
     steps = input.shape[0]
     if input.numel() == 0:  # the FFT refuses an empty batch; of these no numbers the kernels have a gradient of zero
