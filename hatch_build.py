@@ -38,6 +38,8 @@ class Loops(BuildHookInterface):
         except (OSError, RuntimeError) as error:
             self.app.display_warning(f"a wheel without compiled loops: {error}")
             return
+        if not any((Path(self.root) / LOOPS / "generated").glob("*.c")):
+            self.app.display_warning("only the runtime is compiled: make wheel also writes the loops of the layers")
         for library in libraries:
             inside = library.relative_to(self.made).as_posix()
             build_data["force_include"][str(library)] = f"engram/loops/built/{inside}"
@@ -58,10 +60,7 @@ def compile_all(folder: Path, target: Path) -> list[Path]:
     if compiler is None:
         raise RuntimeError("no C compiler found (looked for $CC, cc, gcc, clang and the package ziglang)")
     headers = names.headers(folder)
-    generated = sorted((folder / "generated").glob("*.c"))
-    if not generated:
-        print("engram: no loops/generated/*.c (make wheel writes them): the wheel has the runtime library only")
-    sources = [folder / "runtime.c", *generated]
+    sources = [folder / "runtime.c", *sorted((folder / "generated").glob("*.c"))]
 
     def make(what: tuple[Path, str, str]) -> Path:
         path, real, level = what

@@ -3,7 +3,7 @@
 from typing import Any
 
 from engram.loops._c_functions import ONLY_REAL, ONLY_WHOLE, aten, expression
-from engram.loops._c_loops import copy, loops
+from engram.loops._c_loops import Line, copy, loops
 from engram.loops._c_views import ZERO, Number, View
 from engram.loops._c_writer import Group, Writer
 from engram.loops._graph import Node
@@ -171,13 +171,13 @@ def close(g: Writer) -> None:
             wanted.update(a for a in item.args if a in group.made)
     nodes.reverse()
     names = {item.result: f"v{k}" for k, item in enumerate(nodes)}
-    reads: list[tuple[str, str, View]] = []
+    reads: list[tuple[str, View]] = []
     for item in nodes:
         for a in item.args:
             if a not in names:
                 names[a] = f"x{len(reads)}"
-                reads.append(("read", names[a], _padded(g, g.views[a], len(group.shape))))
-    body = [(names[item.result], g.type_of(item.result), _render(g, item, names), _fits(g, item)) for item in nodes]
+                reads.append((names[a], _padded(g, g.views[a], len(group.shape))))
+    body = [Line(names[item.result], g.type_of(item.result), _render(g, item, names), _fits(g, item)) for item in nodes]
     loops(g, group.shape, reads, body, [(names[value], view) for value, view in group.stores])
 
 

@@ -1,99 +1,118 @@
 """Loops over the numbers of a row in C: in vectors where all that is read and stored allows it."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from engram.loops._c_views import ONE, ZERO, View
 from engram.loops._c_writer import Writer
 
 
+class Line(NamedTuple):
+    """``const type name = render(vectors);``; ``fits`` says whether it is right on vectors."""
+
+    name: str
+    type: str
+    render: Any
+    fits: bool
+
+
 def copy(g: Writer, source: View, target: View) -> None:
     """A loop that only moves numbers, written at once."""
-    x = "x"
-    loops(g, source.shape, [("read", x, source)], [], [(x, target)])
+    loops(g, source.shape, [("x", source)], [], [("x", target)])
 
 
 def loops(
-    g: Writer,
-    shape: tuple[int, ...],
-    reads: list[tuple[str, str, View]],
-    body: list[tuple[str, str, Any, bool]],
-    stores: list[tuple[str, View]],
+    g: Writer, shape: tuple[int, ...], reads: list[tuple[str, View]], body: list[Line], stores: list[tuple[str, View]]
 ) -> None:
-    """For every row: loops over the axes, the last one in vectors if all that is read and stored allows it."""
-    views = [view for _, _, view in reads] + [view for _, view in stores]
+    """For every row: loops over the axes, and in the last one reads, lines and stores."""
+    views = [view for _, view in (*reads, *stores)]
     if len(shape) != 1 and all(v.is_single() or (v.shape == shape and v.is_dense()) for v in views):
-        count = 1
-        for size in shape:
-            count *= size
-        shape = (count,)
-        flat = {
-            id(v): View(v.memory, (count,), (ZERO if v.is_single() and count != 1 else ONE,), v.offset) for v in views
-        }
-        reads = [(a, name, flat[id(v)]) for a, name, v in reads]
-        stores = [(name, flat[id(v)]) for name, v in stores]
-        views = list(flat.values())
-    last = [ZERO if v.shape[-1] == 1 and shape[-1] != 1 else v.strides[-1] for v in views]
-    types = {v.memory.type for v in views}
-    vectors = types == {"REAL"} and all(s.value in (0, 1) for s in last) and shape[-1] != 1
-    vectors = vectors and all(fits and t in ("REAL", "uint8_t") for _, t, _, fits in body)
-    vectors = vectors and all(v.strides[-1].value == 1 for _, v in stores)
-    rank = len(shape)
-    g.emit("for (int64_t i = 0; i < m; i++) {")
-    g.indent += 1
-    pointers: dict[str, str] = {}
-    for k, view in enumerate(views):
-        where = view.row()
-        if where not in pointers:
-            pointers[where] = f"q{k}"
-            constant = "" if k >= len(reads) else "const "
-            g.emit(f"{constant}{view.memory.type} *const q{k} = {where};")
-    counters = [f"i{d}" for d in range(rank - 1)] + ["j"]
-    for d in range(rank - 1):
-        g.emit(f"for (int64_t i{d} = 0; i{d} < {g.size(shape[d]).name}; i{d}++) {{")
-        g.indent += 1
-    end = g.size(shape[-1]).name
+        shape, reads, stores = _flat(shape, reads, stores)
+    _Nest(g, shape, reads, body, stores).write()
 
-    def at(view: View) -> str:
-        return f"{pointers[view.row()]} + {view.index(counters)}"
 
-    def write(mode: str) -> None:
-        single = mode == "one"
-        for _, name, view in reads:
-            place, repeated = at(view), view.shape[-1] == 1 or view.strides[-1].value == 0
-            if single:
-                g.emit(f"const {view.memory.type} {name} = *({place});")
-            elif repeated:
-                g.emit(f"const vec {name} = all(*({place}));")
+def _flat(shape: tuple[int, ...], reads: Any, stores: Any) -> Any:
+    """The same as one loop, where all numbers lie one after the other."""
+    count = 1
+    for size in shape:
+        count *= size
+
+    def flat(view: View) -> View:
+        stride = ZERO if view.is_single() and count != 1 else ONE
+        return View(view.memory, (count,), (stride,), view.offset)
+
+    return (count,), [(name, flat(v)) for name, v in reads], [(name, flat(v)) for name, v in stores]
+
+
+class _Nest:
+    """The loops of one group, while they are written."""
+
+    def __init__(
+        self,
+        g: Writer,
+        shape: tuple[int, ...],
+        reads: list[tuple[str, View]],
+        body: list[Line],
+        stores: list[tuple[str, View]],
+    ) -> None:
+        self.g, self.shape, self.reads, self.body, self.stores = g, shape, reads, body, stores
+        self.counters = [f"i{d}" for d in range(len(shape) - 1)] + ["j"]
+        self.pointers: dict[str, str] = {}
+
+    def in_vectors(self) -> bool:
+        """Whether all are numbers of one type that lie side by side, or one number for all."""
+        views = [view for _, view in (*self.reads, *self.stores)]
+        beside = all(v.shape[-1] == 1 or v.strides[-1].value in (0, 1) for v in views)
+        stored = all(v.strides[-1].value == 1 for _, v in self.stores)
+        lines = all(line.fits and line.type in ("REAL", "uint8_t") for line in self.body)
+        return self.shape[-1] != 1 and beside and stored and lines and {v.memory.type for v in views} == {"REAL"}
+
+    def write(self) -> None:
+        g = self.g
+        self.open("for (int64_t i = 0; i < m; i++) {")
+        for k, (_, view) in enumerate((*self.reads, *self.stores)):
+            if view.row() not in self.pointers:
+                self.pointers[view.row()] = f"q{k}"
+                constant = "const " if k < len(self.reads) else ""
+                g.emit(f"{constant}{view.memory.type} *const q{k} = {view.row()};")
+        for counter, size in zip(self.counters[:-1], self.shape, strict=False):
+            self.open(f"for (int64_t {counter} = 0; {counter} < {g.size(size).name}; {counter}++) {{")
+        end = g.size(self.shape[-1]).name
+        if self.in_vectors():
+            g.emit("int64_t j = 0;")
+            self.open(f"for (; j + VL <= {end}; j += VL) {{")
+            self.lines("load({})", "store({}, {});")
+            self.close()
+            self.open(f"if (j < {end}) {{")
+            g.emit(f"const int64_t left = {end} - j;")
+            self.lines("load_part({}, left)", "store_part({}, {}, left);")
+        else:
+            self.open(f"for (int64_t j = 0; j < {end}; j++) {{")
+            self.lines("", "*({}) = {};")
+        for _ in range(len(self.shape) + 1):
+            self.close()
+
+    def open(self, line: str) -> None:
+        self.g.emit(line)
+        self.g.indent += 1
+
+    def close(self) -> None:
+        self.g.indent -= 1
+        self.g.emit("}")
+
+    def at(self, view: View) -> str:
+        return f"{self.pointers[view.row()]} + {view.index(self.counters)}"
+
+    def lines(self, load: str, store: str) -> None:
+        """Reads, lines and stores: on vectors with this ``load``, on single numbers without."""
+        for name, view in self.reads:
+            if not load:
+                self.g.emit(f"const {view.memory.type} {name} = *({self.at(view)});")
+            elif view.shape[-1] == 1 or view.strides[-1].value == 0:
+                self.g.emit(f"const vec {name} = all(*({self.at(view)}));")
             else:
-                g.emit(
-                    f"const vec {name} = load({place});"
-                    if mode == "all"
-                    else f"const vec {name} = load_part({place}, left);"
-                )
-        for name, type, render, _ in body:
-            kind = type if single else "vec" if type == "REAL" else "mask"
-            g.emit(f"const {kind} {name} = {render(not single)};")
-        for name, view in stores:
-            if single:
-                g.emit(f"*({at(view)}) = {name};")
-            else:
-                g.emit(f"store({at(view)}, {name});" if mode == "all" else f"store_part({at(view)}, {name}, left);")
-
-    if vectors:
-        g.emit("int64_t j = 0;")
-        g.emit(f"for (; j + VL <= {end}; j += VL) {{")
-        g.indent += 1
-        write("all")
-        g.indent -= 1
-        g.emit("}")
-        g.emit(f"if (j < {end}) {{")
-        g.indent += 1
-        g.emit(f"const int64_t left = {end} - j;")
-        write("part")
-    else:
-        g.emit(f"for (int64_t j = 0; j < {end}; j++) {{")
-        g.indent += 1
-        write("one")
-    for _ in range(rank + 1):
-        g.indent -= 1
-        g.emit("}")
+                self.g.emit(f"const vec {name} = {load.format(self.at(view))};")
+        for line in self.body:
+            kind = line.type if not load else "vec" if line.type == "REAL" else "mask"
+            self.g.emit(f"const {kind} {line.name} = {line.render(bool(load))};")
+        for name, view in self.stores:
+            self.g.emit(store.format(self.at(view), name))
