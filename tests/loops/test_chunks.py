@@ -30,7 +30,8 @@ def test_chunks_equal_the_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Gradients carried over every cut: 1e-10 in float64, as without cuts."""
-    monkeypatch.setattr(_run, "CHUNK_BYTES", chunk_bytes)
+    for name in ("CHUNK_BYTES", "TORCH_CHUNK_BYTES"):
+        monkeypatch.setattr(_run, name, chunk_bytes)
     case = problem(12, 4, 3, 5, packed=packed, reverse=reverse, activation=activation, seed=4)
     for graded in (["states", "final"], ["final"], ["states"]):
         assert_same(outcome(case, executor, graded=graded), outcome(case, "plain", graded=graded), 1e-10)
@@ -45,7 +46,8 @@ def test_one_gradient_over_many_chunks(
     assert_same: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_run, "CHUNK_BYTES", 1)
+    for name in ("CHUNK_BYTES", "TORCH_CHUNK_BYTES"):
+        monkeypatch.setattr(_run, name, 1)
     case = problem(9, 4, 3, 5, packed=True)
     assert_same(outcome(case, executor, needs=[needs]), outcome(case, "plain", needs=[needs]), 1e-10)
 
@@ -82,7 +84,8 @@ def test_memory_of_the_backward_pass_is_one_chunk(
         made.append(array.numel() * array.element_size())
         return array
 
-    monkeypatch.setattr(_run, "CHUNK_BYTES", 10 * 4 * ROW)  # one row of what the loop leaves behind
+    for name in ("CHUNK_BYTES", "TORCH_CHUNK_BYTES"):  # one row of what the loop leaves behind
+        monkeypatch.setattr(_run, name, 10 * 4 * ROW)
     monkeypatch.setattr(_run, "new_array", spy)
     outcome(problem(200, 4, 3, 5), executor)
     whole = [size for size in made if size > 10 * 4 * ROW]

@@ -107,7 +107,8 @@ def test_any_chunk_gives_the_same_gradients(
 ) -> None:
     cell = cell_of(name)
     truth = outcome(cell, "plain", packed, reverse)
-    monkeypatch.setattr(_run, "CHUNK_BYTES", chunk_bytes)
+    for name in ("CHUNK_BYTES", "TORCH_CHUNK_BYTES"):
+        monkeypatch.setattr(_run, name, chunk_bytes)
     assert_same(outcome(cell, executor, packed, reverse), truth)
 
 

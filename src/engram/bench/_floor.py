@@ -51,7 +51,7 @@ def products_of(layer: Recurrent) -> Products | None:
     values, outgoing = plan.graph.values, {node.result: node for node in plan.outgoing}
 
     def shape(node: Any) -> tuple[int, int, int]:
-        rows, matrix = (values[a].shape for a in node.args)
+        rows, matrix = (values[a].shape for a in node.args[:2])  # a third one is added
         return (torch.Size(rows[:-1]).numel(), *matrix)
 
     def outer(left: int, right: int) -> tuple[int, int, int]:

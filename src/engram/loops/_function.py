@@ -111,7 +111,9 @@ def _rows(drive: Tensor, sizes: Tensor | None) -> Tensor:
 
 def _own(field: Tensor, others: list[Tensor]) -> Tensor:
     """A field in memory of its own: whoever changes it in place changes nothing else."""
-    return field.clone() if field._is_view() or any(field is other for other in others) else field
+    memory = field.untyped_storage()
+    shared = any(memory.data_ptr() == other.untyped_storage().data_ptr() for other in others)
+    return field.clone() if shared or memory.nbytes() != field.nbytes else field
 
 
 def run_forward(
@@ -125,7 +127,7 @@ def run_forward(
     rows, start = [_rows(drive, sizes) for drive in drives], [field.contiguous() for field in start]
     with torch.no_grad(), without_autocast(start[0]):
         arrays, final = _run.forward(plan, variant.executor(start[0]), rows, start, weights, span, keep, whole)
-    final = [_own(field, [*start, *final[:k]]) for k, field in enumerate(final)]
+    final = [_own(field, [*start, *arrays.values(), *final[:k]]) for k, field in enumerate(final)]
     arrays |= {f"final{k}": final[k] for k in plan.forward.changes if keep}
     if whole and sizes is None:
         output = arrays["output"]

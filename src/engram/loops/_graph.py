@@ -77,6 +77,8 @@ class Graph:
     values: list[Value] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     meets: list[Meet] = field(default_factory=list)
+    lines: dict[int, Any] = field(default_factory=dict)
+    """What :mod:`._torch` made of single nodes, by their result."""
 
     def value(self, shape: tuple[int, ...], dtype: torch.dtype, rows: bool) -> int:
         self.values.append(Value(tuple(shape), dtype, rows))

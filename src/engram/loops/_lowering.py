@@ -109,6 +109,14 @@ class Lowering:
         was = self.graph.values[value]
         if (first, last, step) == (0, was.shape[axis], 1):
             return value
+        maker = next((node for node in reversed(self.graph.nodes) if value in node.results), None)
+        if step == 1 and maker is not None and maker.kind == "cat" and maker.info == axis:
+            at = 0
+            for part in maker.args:  # what lies in one of the parts is taken from there
+                kind = self.graph.values[part]
+                if at <= first and last <= at + kind.shape[axis] and kind.dtype == was.dtype:
+                    return self.slice(part, axis, first - at, last - at)
+                at += kind.shape[axis]
         shape = (*was.shape[:axis], len(range(first, last, step)), *was.shape[axis + 1 :])
         return self.graph.add("slice", (value,), shape, was.dtype, (axis, first, last, step), self.line)
 

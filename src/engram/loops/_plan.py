@@ -7,7 +7,11 @@ gradient of the drive) and the sums that make the gradients of the weights (``me
 once, before the loop (``before``) or after it (``after``).
 """
 
-from engram.loops._graph import Graph
+from collections import Counter
+
+import torch
+
+from engram.loops._graph import Graph, Node, Value
 from engram.loops._lower import Lowered
 from engram.loops._plan_gradient import GradientPlan
 from engram.loops._program import Plan, Program, Source, reads_of, shared_of, used, used_with_meets
@@ -40,8 +44,8 @@ def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
     for node in rows:
         if all(a in early or not values[a].rows for a in node.args):
             early.add(node.result)
-    targets = [node.result for node in rows if hoist and node.kind == "product" and node.result in early]
-    hoisted = used(rows, targets, stop=set(step.drives))
+    targets = _targets(rows, early, values, {*step.outputs, *read}) if hoist else []
+    hoisted = _with_bias(used(rows, targets, stop=set(step.drives)), set(targets), values)
     hoisted_arrays = {f"hoisted{k}": value for k, value in enumerate(targets)}
     found = {value: Source(name) for name, value in hoisted_arrays.items()}
     found |= {value: Source(f"drive{k}") for k, value in enumerate(step.drives)}
@@ -60,3 +64,35 @@ def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
     plan.early = len(before)
     plan.before = before + [node for node in plan.before if node not in before]
     return plan
+
+
+def _targets(rows: list[Node], early: set[int], values: list[Value], read: set[int]) -> list[int]:
+    """What is computed for all rows at once: products of the drive, and what is made of them number by number."""
+    inside: set[int] = set()
+    for node in rows:
+        made = [a for a in node.args if a in inside]
+        grows = made and values[node.result].size > max(values[a].size for a in made)
+        if node.result in early and (node.kind == "product" or (node.kind == "pointwise" and made and not grows)):
+            inside.add(node.result)
+    for node in rows:
+        if node.result not in inside:
+            read |= set(node.args)
+    return [node.result for node in rows if node.result in inside & read]
+
+
+def _with_bias(nodes: list[Node], wanted: set[int], values: list[Value]) -> list[Node]:
+    """A vector that is added to a product alone becomes the product's third operand: one pass less over the rows."""
+    uses = Counter(a for node in nodes for a in node.args) + Counter(wanted)
+    makers = {node.result: node for node in nodes}
+    taken, found = set(), []
+    for node in nodes:
+        if node.kind == "pointwise" and node.info[0] is torch.ops.aten.add.Tensor and not node.info[2]:
+            first, *second = node.args
+            product, same = makers.get(first), values[first].dtype == values[node.result].dtype
+            if product and second and same and product.kind == "product" and uses[first] == 1:
+                bias, shape = values[second[0]], values[first].shape
+                if not bias.rows and bias.shape == shape[-1:] and bias.dtype == values[first].dtype:
+                    node = Node("product", (*product.args, second[0]), node.results, None, node.line)
+                    taken.add(first)
+        found.append(node)
+    return [node for node in found if node.result not in taken]

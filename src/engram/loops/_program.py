@@ -37,8 +37,8 @@ class Program:
     """Buffers whose changes the forward loop notes, by number of the field: the value before and after the step."""
     rebuilt: dict[int, int] = field(default_factory=dict)
     """Buffers that the backward loop takes back step by step: the value before the step, by number of the field."""
-    function: Any = None
-    """What :mod:`._torch` made of it."""
+    functions: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    """What :mod:`._torch_step` made of it, by the arrays that are filled."""
 
 
 @dataclass

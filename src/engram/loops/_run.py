@@ -10,10 +10,12 @@ from engram.loops._buffers import Changes, new_array, put_back, take_up
 from engram.loops._graph import Meet
 from engram.loops._layout import Arrays, Span
 from engram.loops._products import column_sums, matmul
-from engram.loops._program import Plan, Source
+from engram.loops._program import Plan, Source, used
 
 CHUNK_BYTES = 4 * 2**20
 """Of what a chunk needs beside the sequence: enough rows for a product, few enough for the cache."""
+TORCH_CHUNK_BYTES = 16 * 2**20
+"""The same for torch operations, which lose more by their calls than the cache saves."""
 
 
 def weights_of(plan: Plan, weights: list[Tensor], forward: bool = False) -> dict[Any, Any]:
@@ -49,7 +51,7 @@ def forward(
     arrays = Arrays(tensors | {f"drive{k}": drive for k, drive in enumerate(drives)}, start)
     carried = list(start)
     widths = [*plan.hoisted_arrays.values(), *(before for before, _ in plan.forward.changes.values())]
-    for chunk in span.chunks(_width(plan, widths), CHUNK_BYTES, backwards=False):
+    for chunk in span.chunks(_width(plan, widths), _bytes(executor), backwards=False):
         hoist(plan, shared, arrays, chunk)
         if changes is not None:
             changes.make_room(arrays, chunk)
@@ -106,14 +108,15 @@ def backward(
     sums = {
         meet.result: torch.zeros(meet.shape, dtype=values[meet.result].dtype, device=like.device) for meet in plan.meets
     }
-    widths = [*(plan.hoisted_arrays.values() if plan.hoist_again else ()), *loop.writes.values()]
+    left = _left_behind(plan, [plan.gradients[k] for k in range(count) if needs[k]], weights_wanted)
+    widths = [*(plan.hoisted_arrays.values() if plan.hoist_again else ()), *left.values()]
     widths += list(loop.rebuilt.values())
     take_up(plan, arrays)
-    for chunk in span.chunks(_width(plan, widths), CHUNK_BYTES, backwards=True):
+    for chunk in span.chunks(_width(plan, widths), _bytes(executor), backwards=True):
         rows = chunk.rows.stop - chunk.rows.start
         if plan.hoist_again:
             hoist(plan, shared, arrays, chunk)
-        for name, value in loop.writes.items():
+        for name, value in left.items():
             arrays.tensors[name] = new_array(plan, value, rows, like)
             arrays.base[name] = chunk.rows.start
         put_back(plan, arrays, chunk)
@@ -138,6 +141,15 @@ def backward(
             grad = None if gradient_of is None or not needs[k] else found_after[gradient_of]
         result.append(grad if needs[k] else None)
     return result
+
+
+def _left_behind(plan: Plan, drives: list[int | None], weights: bool) -> dict[str, int]:
+    """The arrays that the backward loop must fill for the gradients of these drives, and of the weights or not."""
+    wanted = {value for value in drives if value is not None}
+    if weights:
+        wanted.update(a for meet in plan.meets for a in (meet.left, meet.right) if a is not None)
+    wanted.update(a for node in used(plan.outgoing, wanted) for a in node.args)
+    return {name: value for name, value in plan.gradient_loop.writes.items() if value in wanted}
 
 
 def _arriving(plan: Plan, grad_final: list[Tensor | None], arrays: Arrays) -> list[Tensor]:
@@ -192,6 +204,10 @@ class Found(dict[Any, Any]):
         if source is not None and source.before is not None and value not in self:
             return self.arrays.all_before(source, self.span)
         return [(slice(0, self["rows"]), self[value])]
+
+
+def _bytes(executor: Any) -> int:
+    return TORCH_CHUNK_BYTES if executor is _torch.run else CHUNK_BYTES
 
 
 def _width(plan: Plan, values: Any) -> int:
