@@ -139,6 +139,7 @@ def test_some_cells_and_the_tables(small: None, tmp_path: Path, capsys: pytest.C
     assert "MIRNN" not in out
 
 
+@pytest.mark.slow
 def test_without_lstm(small: None) -> None:
     """Neither its peers nor its tokens; torch's GRU has the products of ours, which does not race."""
     result = bench_cells(True, 1, lambda line: None, only=("GORU",))
@@ -149,6 +150,7 @@ def test_without_lstm(small: None) -> None:
     assert flops["torch.nn.GRU"] == flops["GORU"]  # three products each way
 
 
+@pytest.mark.slow
 def test_heavy_cells_are_left_out(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cells, "MOST_FLOPS", 3e4)
     result = bench_cells(True, 1, lambda line: None, only=("RNN", "CPRNN"))

@@ -7,6 +7,7 @@ from engram.bench import products
 from engram.bench._size import Size
 
 
+@pytest.mark.slow
 def test_a_small_race(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "QUICK", (Size(5, 3, 4, 2), Size(6, 2, 4, 1)))
     monkeypatch.setattr(products, "WIDTHS", (2, 4, 8))

@@ -24,6 +24,7 @@ def test_copy_at_the_cue(delay: int, activation: str) -> None:
     assert share_right(256, delay, "at", activation) >= 0.97  # one of 40 may fail: it is a matter of chance
 
 
+@pytest.mark.slow
 def test_copy_after_the_cue() -> None:
     assert share_right(512, 200, "after", "identity", 200) > 0.95
     assert share_right(768, 200, "after", "identity", 200) == 1.0

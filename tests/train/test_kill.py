@@ -117,7 +117,8 @@ def check(settings: Settings, kills: int, seed: int, out: Path, metrics: Callabl
         assert facts[0][name] == facts[1][name]
 
 
-def test_twenty_kills(out: Path, small: Any, metrics: Any) -> None:
+@pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.slow)])
+def test_kills(kills: int, out: Path, small: Any, metrics: Any) -> None:
     """Dropout, two layers, a base that moves, a rate that falls, a new order each epoch: all that a step depends on."""
     settings = small(
         layers=2,
@@ -128,9 +129,10 @@ def test_twenty_kills(out: Path, small: Any, metrics: Any) -> None:
         validate_every=23,
         plateau=2,
     )
-    check(settings, 20, seed=0, out=out, metrics=metrics)
+    check(settings, kills, seed=0, out=out, metrics=metrics)
 
 
+@pytest.mark.slow
 def test_kills_at_two_threads(out: Path, small: Any, metrics: Any) -> None:
     """At a size where the second thread has something to do."""
     settings = small(hidden=64, batch=48, threads=2, steps=60, options={"dropout": 0.3}, layers=2)

@@ -40,7 +40,7 @@ def test_the_number_is_kept_with_the_run(tmp_path: Path, small: Any) -> None:
     assert plan(small(threads=0), measured=1)["settings"]["machine"]["threads"] == 1
 
 
-@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("threads", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_equal_settings_give_equal_bits(threads: int, tmp_path: Path) -> None:
     """Twice in processes of their own, at a size where the threads have something to share."""
     program = """

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engram.loops import _run
-from engram.loops._choice import needs_plain, uses_c
-from engram.loops._compile import FEW, Compiled, compiled_cell
+from engram.loops._choice import needs_plain
+from engram.loops._compile import Compiled, compiled_cell
 from engram.loops._export import as_scan, exporting, fits_scan, in_form
-from engram.loops._function import LoopFunction, check_given, divided, numbers_of, run_forward, variant_of
+from engram.loops._function import LoopFunction, run_forward, variant_of
+from engram.loops._module_views import named
+from engram.loops._once import once
 from engram.loops._plain import scan
 from engram.loops._steps import check_sizes
 from engram.maps import observed, without_autocast
@@ -85,31 +86,10 @@ def _call(
         check_sizes(sizes, len(input))
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return LoopFunction.apply(found, sizes, reverse, whole, *tensors)
-    if sizes is None and len(input) == 1 and (once := _once(found, tensors)) is not None:
-        return once if whole else once[1:]
+    if sizes is None and len(input) == 1 and (single := once(found, tensors)) is not None:
+        return single if whole else single[1:]
     arrays, final = run_forward(variant_of(found, tensors, sizes), tensors, sizes, reverse, False, whole)
     return (arrays["output"], *final) if whole else tuple(final)
-
-
-def _once(found: Compiled, tensors: list[Tensor]) -> tuple[Tensor, ...] | None:
-    """A single step, by the shortest way to C: what a program does that makes text. None where C cannot."""
-    batch = tensors[0].shape[1]
-    if batch > FEW or not uses_c(tensors[0]):
-        return None
-    variant = found.variant(hoist=False, rebuild=True)
-    if variant.loops is None or not variant.loops.ready():
-        return None
-    plan = variant.plan
-    drives, start, weights = divided(plan, [numbers_of(tensor) for tensor in tensors])
-    check_given(plan, drives, start, weights, None)
-    drives = [drive.contiguous() for drive in drives]
-    final = [field.clone(memory_format=torch.contiguous_format) for field in start]
-    shown = plan.graph.values[plan.outputs[0]]
-    output = torch.empty((1, batch, *shown.shape), dtype=shown.dtype)
-    given = {f"drive{k}": drive.data_ptr() for k, drive in enumerate(drives)}
-    given["output"] = output.data_ptr()
-    variant.loops.once(plan.forward, given, final, _run.weights_of(plan, weights, forward=True), batch)
-    return output, *final
 
 
 def plain(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, State]:
@@ -128,16 +108,4 @@ def _tensors(traced: Any, cell: Any, input: Tensor, state: State) -> list[Tensor
         with without_autocast(input):
             drive = cell.drive(input)
         drives = drive if isinstance(drive, tuple) else (drive,)
-    return [*drives, *parts(state), *(_named(cell, name) for name in traced.names)]
-
-
-def _named(cell: Any, name: str) -> Tensor:
-    """A tensor of a cell; the dots of its name lead through modules."""
-    *path, last = name.split(".")
-    for part in path:
-        cell = cell._modules[part]
-    for place in (cell._parameters, cell._buffers, cell.__dict__):
-        if (tensor := place.get(last)) is not None:
-            found: Tensor = tensor
-            return found
-    raise KeyError(name)
+    return [*drives, *parts(state), *(named(cell, name) for name in traced.names)]

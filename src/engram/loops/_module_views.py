@@ -33,3 +33,15 @@ def with_tensors(module: nn.Module, tensors: dict[str, Tensor], prefix: str = ""
     }
     view.__dict__.update({name: tensors[prefix + name] for name in own})
     return view
+
+
+def named(cell: Any, name: str) -> Tensor:
+    """A tensor of a cell; the dots of its name lead through modules."""
+    *path, last = name.split(".")
+    for part in path:
+        cell = cell._modules[part]
+    for place in (cell._parameters, cell._buffers, cell.__dict__):
+        if (tensor := place.get(last)) is not None:
+            found: Tensor = tensor
+            return found
+    raise KeyError(name)

@@ -54,7 +54,7 @@ def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
     forward.writes["output"] = output
 
     plan = Plan(
-        graph, step.drives, step.states, step.weights, list(step.constants), step.outputs, before, hoisted,
+        graph, step.drives, step.states, step.weights, list(step.constants), step.outputs, list(before), hoisted,
         hoisted_arrays, forward, {}, None, [], [], [], step.gradients, step.grads[1:], {},
     )  # fmt: skip
     if gradients:

@@ -14,6 +14,7 @@ from engram.loops import without_autocast
 from engram.maps import transformed
 from engram.nn._inputs import Rows, check_dropout, check_dtype, check_finite, rows_of
 from engram.nn._made import Made
+from engram.nn._one_step import one_step
 from engram.nn._parametrized import bake, with_built_weights
 from engram.nn._segments import run_in_segments
 from engram.nn.laws import Law
@@ -131,6 +132,8 @@ class Recurrent(Made):
         return 2 if self.bidirectional else 1
 
     def forward(self, input: Tensor | PackedSequence, hx: State = None) -> tuple[Any, State]:
+        if not torch.is_grad_enabled() and (found := one_step(self, input, hx)) is not None:
+            return found
         rows = rows_of(input, self.input_size, self.batch_first)
         data = check_dtype(rows.data, self.cells[0].like)  # before anything is computed
         if self.check_finite:
