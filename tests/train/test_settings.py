@@ -226,7 +226,7 @@ def test_two_meanings_of_one_name_are_refused() -> None:
         Settings(Copy(5), "lstm")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="step_size is an option of the schedule step; the schedule is plateau"):
         Optimiser(plateau=3, step_size=4)
-    with pytest.raises(OptionError, match="plateau is an option of the schedule plateau, and the schedule is constant"):
+    with pytest.raises(OptionError, match="plateau is an option of the schedule plateau; the schedule is constant"):
         Optimiser(plateau=3, schedule="constant")
 
 
