@@ -177,7 +177,9 @@ def test_a_step_that_changes_what_it_is_given(step: Step) -> None:
     """All earlier outputs would be the last state, and the caller's own state another one."""
     cell, x = OwnCell(step), torch.randn(5, 4, 3, dtype=torch.float64)
     state = torch.zeros(4, 3, dtype=torch.float64)
-    number = next(n for n, line in enumerate(HERE.read_text().splitlines(), 1) if line.endswith(f"# here: {step.__name__}"))
+    number = next(
+        n for n, line in enumerate(HERE.read_text().splitlines(), 1) if line.endswith(f"# here: {step.__name__}")
+    )
     with torch.no_grad(), pytest.raises(StepError, match=f"in place.*{HERE.name}:{number}. Make a new tensor"):
         cell.run(x, state, None, False)
     assert state.eq(0).all()

@@ -127,7 +127,7 @@ def test_a_gradient_of_the_final_state_alone() -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_each_gradient_has_its_own_memory(name: str) -> None:
-    """torch adds the next gradient in place: b_ih and b_hh of an LSTM, whose gradients are equal, were added to twice."""
+    """torch adds the next gradient in place: b_ih and b_hh of an LSTM, which have the same one, were added to twice."""
     layer = EVERY[name](dtype=torch.float64)
     x = sequence(layer, 5, 2)
     for _ in range(2):
