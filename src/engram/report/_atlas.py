@@ -1,11 +1,13 @@
-"""An atlas of ranks as a page and as a picture."""
+"""An atlas of ranks as a page and as a figure."""
 
+from math import ceil
 from pathlib import Path
 from typing import Any
 
-from engram.pictures import check_picture, save_picture
+from engram.figures import SERIES, Label, label_right, new_figure
 
-COLORS = ("#888888", "#0b5fa5", "#d98c3f", "#b04a3a", "#7a5195", "#4d8b57", "#c2a100", "#3b3b3b", "#5aa0d8", "#a05a2c")
+MOST_LENGTHS, MOST_DEPTHS = len(SERIES), 4
+"""Lines of a panel."""
 SHOWN = 150
 """Rows of a list of failures on the page; the JSON file has all."""
 
@@ -86,49 +88,44 @@ def _table(heads: list[str], rows: list[list[Any]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in ([*heads], ["---"] * len(heads), *lines)]
 
 
-def draw_atlas(found: dict[str, Any], path: Path) -> None:
-    """Rank against length (above, one colour a depth) and against depth (below, one colour a length), for M = R = K.
+def plot_atlas(found: dict[str, Any], path: Path) -> None:
+    """Plot the rank against length (above, one line per depth) and depth (below, one line per length), for M = R = K.
 
     Points: rank found; dashed: the lower bound (theorem or conjecture); thin: the upper bound. SVG or PNG.
     """
-    check_picture(path)
-    from matplotlib.figure import Figure  # slow to import, and only needed here
-
     square = [row for row in _rows(found["rac"]) if row["K"] == row["M"] == row["R"]]
     modes = sorted({row["M"] for row in square})[:3]
-    figure = Figure(figsize=(3.9 * max(1, len(modes)), 6.8), layout="constrained")
-    axes = figure.subplots(2, max(1, len(modes)), squeeze=False, sharey="col")
-    for column, m in enumerate(modes):
-        for axis, along, apart in ((axes[0, column], "T", "L"), (axes[1, column], "L", "T")):
-            _panel(axis, [row for row in square if row["M"] == m], along, apart)
-            words = {"T": "length T", "L": "depth L"}
-            axis.set(xlabel=words[along], yscale="log")
-            axis.set_yscale("log", base=m)
-            axis.legend(title=words[apart], fontsize=7, title_fontsize=8, frameon=False, loc="upper left")
-            axis.set_title(f"M = R = {m}" if along == "T" else "", loc="left", fontsize=10)
-        for axis in axes[:, 0]:
-            axis.set_ylabel("Start-End rank")
-    figure.suptitle(
-        "Rank found (points), lower bound of theorem or conjecture (dashed), upper bound (thin)", x=0.01, ha="left"
-    )
-    save_picture(figure, path)
+    title = "Rank found (points), lower bound of theorem or conjecture (dashed), upper bound (thin)"
+    with new_figure(path, 2, max(1, len(modes)), height=6.4, title=title, sharey="col", squeeze=False) as figure:
+        for place, axes in enumerate(figure.axes):
+            axes.set(ylabel="Start-End rank" if place % max(1, len(modes)) == 0 else "")
+        for column, m in enumerate(modes):
+            above, below = figure.axes[column], figure.axes[column + len(modes)]
+            above.set_yscale("log", base=m)
+            rows = [row for row in square if row["M"] == m]
+            above.set(title=f"M = R = {m}", xlabel="length T")
+            below.set(xlabel="depth L")
+            ends = [(above, _panel(above, rows, "T", "L")), (below, _panel(below, rows, "L", "T"))]
+            for axes, labels in ends:
+                axes.yaxis.set_tick_params(labelleft=True)
+                label_right(axes, labels)
 
 
-def _panel(axis: Any, rows: list[dict[str, Any]], along: str, apart: str) -> None:
-    """One colour for each value of ``apart``."""
+def _panel(axes: Any, rows: list[dict[str, Any]], along: str, apart: str) -> list[Label]:
+    """One colour for each value of ``apart``; returns the labels of the line ends."""
     values = sorted({row[apart] for row in rows})
-    if apart == "T":  # lengths beyond the first few stand on each other
-        values = values[:: max(1, len(values) // 5)]
-    depths = 4  # deeper ones are at the cap
-    values = values[:depths] if apart == "L" else values
-    for number, (color, value) in enumerate(zip(COLORS, values, strict=False)):
+    # Of the lengths every second or third is shown; depths beyond the fourth lie on the fourth.
+    values = values[:: ceil(len(values) / MOST_LENGTHS)] if apart == "T" else values[:MOST_DEPTHS]
+    labels = []
+    for number, (color, value) in enumerate(zip(SERIES, values, strict=False)):
         line = sorted((row for row in rows if row[apart] == value), key=lambda row: row[along])
         x = [row[along] for row in line]
         bound = [row["conjecture"] if row["theorem"] is None else row["theorem"] for row in line]
-        axis.plot(x, [row["upper"] for row in line], color=color, linewidth=0.7)
-        axis.plot(x, bound, color=color, linewidth=1.1, linestyle="--")
-        size = 3.2 + 0.9 * (len(values) - 1 - number)  # points at one place stand inside each other
+        axes.plot(x, [row["upper"] for row in line], color=color, linewidth=0.7)
+        axes.plot(x, bound, color=color, linewidth=1.1, linestyle="--")
+        size = 3.2 + 1.3 * (len(values) - 1 - number)  # points at one place stand inside each other
         ranks = [row["rank"] for row in line]
-        axis.plot(x, ranks, color=color, linestyle="", marker="o", markersize=size, alpha=0.8, label=value)
-    axis.set_xticks(sorted({row[along] for row in rows}))
-    axis.spines[["top", "right"]].set_visible(False)
+        axes.plot(x, ranks, color=color, linestyle="", marker="o", markersize=size)
+        labels.append(Label(ranks[-1], f"{apart} = {value}", color))
+    axes.set_xticks(sorted({row[along] for row in rows}))
+    return labels
