@@ -1,6 +1,7 @@
 """Figures and pages of networks, runs and certificates."""
 
-from engram.report._atlas import atlas_page, atlas_summary, plot_atlas
+from engram.report._atlas import atlas_page, atlas_summary
+from engram.report._atlas_figure import plot_atlas
 from engram.report._curves import plot_curves
 from engram.report._probe import probe_page, write_probe_page
 from engram.report._rac import plot_rac

@@ -10,13 +10,13 @@ def plot_recall(histories: dict[str, list[float]], chance: float, title: str, pa
 
     Args:
         histories: network name -> recall after each update, 0 to 1.
-        chance: the recall of guessing, as a dotted line.
+        chance: the recall without memory, as a dotted line.
         title: a line above the figure.
         path: a name ending in .svg or .png.
     """
     with new_figure(path, height=3.4, title=title) as figure:
         (axes,) = figure.axes
-        labels = [Label(100 * chance, "guessing", MUTED)]
+        labels = [Label(100 * chance, "chance", MUTED)]
         for (name, history), color in zip(histories.items(), SERIES, strict=False):
             recall = [100 * value for value in history]
             axes.plot(range(1, len(recall) + 1), recall, color=color)

@@ -34,15 +34,16 @@ def plot_spectrum(matrix: Tensor, path: Path, title: str = "") -> None:
         radius = float(np.abs(eigenvalues).max())
         reach = max(1.15, 1.08 * radius)
         plane.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-        plane.set(title=f"Eigenvalues, largest {radius:.3g}", xlabel="real part", ylabel="imaginary part")
+        plane.set(title=f"Eigenvalues: largest {radius:.3g}", xlabel="real part", ylabel="imaginary part")
         values.plot(range(1, len(singular) + 1), singular, color=ORANGE, marker="o", markersize=3, linewidth=1)
         values.axhline(1, color=MUTED, linewidth=1, linestyle=":")
-        ends = dict.fromkeys((f"{singular[-1]:.3g}", f"{singular[0]:.3g}"))  # one, if all are equal
-        values.set(title=f"Singular values, {' to '.join(ends)}", ylabel="singular value")
+        least, most = f"{singular[-1]:.3g}", f"{singular[0]:.3g}"
+        told = f"{least} to {most}" if least != most else f"all {most}"
+        values.set(title=f"Singular values: {told}", ylabel="singular value")
         values.set(xlabel="index, largest first", ylim=(0, 1.12 * max(1.0, singular[0])))
         picture = heat.imshow(form, cmap=heat_colors(), vmin=0, vmax=max(1.0, form.max()), interpolation="nearest")
         normal = departure <= 1e-5 * radius * len(v)  # of float32
-        heat.set_title("|Schur form|: normal matrix" if normal else f"|Schur form|, off the diagonal {departure:.2g}")
+        heat.set_title("|Schur form|: normal matrix" if normal else f"|Schur form|: off the diagonal {departure:.2g}")
         heat.set(xlabel="column", ylabel="row", xticks=[], yticks=[])
         heat.spines[:].set_visible(True)
         heat.grid(visible=False)
