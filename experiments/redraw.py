@@ -3,7 +3,8 @@
     python experiments/redraw.py docs/results              (all)
     python experiments/redraw.py docs/results demo rac     (some)
 
-Nothing is measured again, but for the small ones that a minute makes anew: demo, spectra, probes and the circuit.
+Nothing is measured again, but demo, spectra, probes and circuit have no stored numbers: their commands run again, a
+minute on a quiet machine.
 """
 
 import json
