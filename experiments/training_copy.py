@@ -1,9 +1,10 @@
 """Validation losses on the copying problem, delay 200: four networks of 128 units, three seeds.
 
-    python experiments/training_copy.py run runs/copy docs/results
+    engram train copy --model exprnn --hidden 128 --delay 200 --seed 0 --out runs/training --name copy200-exprnn-0   (...)
+    python experiments/training_copy.py collect runs/training docs/results
     python experiments/training_copy.py plot docs/results
 
-Finished runs are kept: a second call goes on after them. All twelve take about 16 minutes on one thread.
+The runs are those of docs/results/training.md, all twelve of them: exprnn, nnrnn, lstm and rnn, seeds 0, 1 and 2.
 """
 
 import json
@@ -12,30 +13,22 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from kept import kept
-
 from engram.figures import MUTED, Label, label_right, looks, new_figure, plain_log, reference
-from engram.tasks import Copy
-from engram.train import Settings
+from engram.train import RunDirectory
 
 MODELS = {"exprnn": "ExpRNN", "nnrnn": "NonNormalRNN", "lstm": "LSTM", "rnn": "tanh RNN"}
 SEEDS = range(3)
 
 
-def run(out: Path, results: Path) -> None:
-    """Train all, and store the validation losses."""
-    task, found = Copy(delay=200), {}
+def collect(out: Path, results: Path) -> None:
+    """Store the validation losses of the runs."""
+    table: dict[str, Any] = {"valid": {}}
     for model in MODELS:
-        found[model] = [
-            [
-                (line["step"], line["loss"])
-                for line in kept(Settings.of(task, model, hidden=128, seed=seed), out, f"{model}-{seed}").metrics()
-                if line["split"] == "valid"
-            ]
-            for seed in SEEDS
-        ]
-    table: dict[str, Any] = {"baseline": task.memoryless_baseline, "steps": [step for step, _ in found["rnn"][0]]}
-    table["valid"] = {model: [[loss for _, loss in line] for line in lines] for model, lines in found.items()}
+        runs = [RunDirectory(out / f"copy200-{model}-{seed}") for seed in SEEDS]
+        lines = [[line for line in run.metrics() if line["split"] == "valid"] for run in runs]
+        table["baseline"] = runs[0].settings.task.memoryless_baseline
+        table["steps"] = [line["step"] for line in lines[0]]
+        table["valid"][model] = [[line["loss"] for line in each] for each in lines]
     (results / "training-copy.json").write_text(json.dumps(table, indent=1) + "\n")
 
 
@@ -62,8 +55,6 @@ def plot(results: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "plot":
-        plot(Path(sys.argv[2]))
-    else:
-        run(Path(sys.argv[2]), Path(sys.argv[3]))
-        plot(Path(sys.argv[3]))
+    if sys.argv[1] == "collect":
+        collect(Path(sys.argv[2]), Path(sys.argv[3]))
+    plot(Path(sys.argv[-1]))
