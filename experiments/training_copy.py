@@ -1,6 +1,6 @@
 """Validation losses on the copying problem, delay 200: four networks of 128 units, three seeds.
 
-    engram train copy --model exprnn --hidden 128 --delay 200 --seed 0 --out runs/training --name copy200-exprnn-0   (...)
+    engram train copy --model exprnn --hidden 128 --delay 200 --seed 0 --out runs/training --name copy200-exprnn-0
     python experiments/training_copy.py collect runs/training docs/results
     python experiments/training_copy.py plot docs/results
 
