@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
@@ -43,12 +44,13 @@ def faults(figure: Figure) -> list[str]:
         for (a, one), (b, other) in combinations(boxes.items(), 2)
         if one.overlaps(other)
     ]
+    framed = {text for legend in figure.findobj(Legend) if legend.get_frame_on() for text in legend.get_texts()}
     for text, box in boxes.items():
         if not (figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1):
             found.append(f"{text.get_text()!r} leaves the figure at its side")
         if not (figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1):
             found.append(f"{text.get_text()!r} leaves the figure above or below")
-        if text.get_bbox_patch() is not None:
+        if text.get_bbox_patch() is not None or text in framed:
             continue
         for axes in figure.axes:
             if not axes.get_window_extent().overlaps(box):
