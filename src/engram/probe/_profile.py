@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engram.errors import EngramError, ShapeError, check_choice, check_size
-from engram.pictures import save_picture
+from engram.figures import save_figure
 from engram.probe._caller import said_by
 from engram.probe._capacity import memory_capacity
 from engram.probe._cost import FOLLOWED, Cost, cost
@@ -82,7 +82,7 @@ class Profile:
 
     def draw(self, path: Path | str) -> None:
         """The figure as a file, SVG or PNG."""
-        save_picture(self.figure(), Path(path))
+        save_figure(self.figure(), Path(path))
 
 
 @dataclass(frozen=True)
