@@ -123,4 +123,4 @@ def test_a_wide_state_is_sampled(linear: Any) -> None:
     line = linear(torch.diag(torch.ones(size - 1), -1), torch.eye(size)[:, :1])
     found = memory_capacity(line, lags=5, samples=2000)
     assert found.states == 500
-    assert "random combinations of its 600" in found.words()
+    assert "random combinations of its 600 numbers" in found.words()

@@ -32,11 +32,11 @@ def test_scaled_rotation(linear: Any, c: float, kind: str, verdict: str) -> None
     assert verdict in found.words()
 
 
-def test_slow_decay_is_foreseen(linear: Any) -> None:
+def test_a_slow_decay_is_extrapolated(linear: Any) -> None:
     """0.99^k has not come to 1 % after 100 steps, and will at 458.2."""
     found = gradient_reach(linear(0.99 * orthogonal(4), torch.ones(4, 1)), length=100)
     assert found.horizon is None
-    assert found.foreseen == pytest.approx(np.log(0.01) / np.log(0.99), rel=1e-6)
+    assert found.expected == pytest.approx(np.log(0.01) / np.log(0.99), rel=1e-6)
     assert found.verdict == "keeps"
 
 
@@ -122,7 +122,7 @@ def test_many_outputs_are_sampled(linear: Any) -> None:
     expected = 0.9 ** np.arange(20) * float(layer.weight_ih_l0.detach().norm())
     np.testing.assert_allclose(found.norms, expected, rtol=0.1)
     assert not found.exact
-    assert "sampled" in found.words()
+    assert "Sampled with 32 random vectors" in found.words()
 
 
 def test_no_gradient_at_all() -> None:
@@ -140,7 +140,7 @@ def test_rates_are_found(rate: float) -> None:
 
 
 def test_noise_is_irregular() -> None:
-    assert fit_decay(np.exp(5 * np.random.default_rng(0).normal(size=400))).kind in ("irregular", "flat")
+    assert fit_decay(np.exp(5 * np.random.default_rng(0).normal(size=400))).kind == "irregular"
 
 
 def test_horizon() -> None:
@@ -148,7 +148,7 @@ def test_horizon() -> None:
     assert horizon(np.array([1.0, 0.5])) is None
 
 
-def test_what_is_too_large_to_count_is_said(linear: Any) -> None:
+def test_overflow_is_said(linear: Any) -> None:
     found = gradient_reach(linear(1e20 * torch.eye(2), torch.ones(2, 1)), length=30)
     assert found.verdict == "explodes"
-    assert "from lag 8 on it is too large to count" in found.words()
+    assert "from lag 8 on it is too large for floating point numbers" in found.words()

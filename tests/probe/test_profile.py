@@ -13,7 +13,7 @@ from torch import nn
 
 import engram
 from engram.errors import OptionError, RunError, ShapeError
-from engram.probe import PARTS, Cost, Subject, profile, profile_run
+from engram.probe import PARTS, Cost, NotMeasured, Subject, profile, profile_run
 from engram.tasks import Adding, Copy, PAutomaC, StartEnd, Task
 from engram.train import RunDirectory, Settings, train
 
@@ -34,10 +34,20 @@ def test_all_parts(lstm: Any) -> None:
     assert len(found["gradient_reach"]["norms"]) == 40
     assert len(found["memory_capacity"]["lags"]) == 41
     assert found["lyapunov"]["exponents"][0] < 0
-    assert "linearised" in found["notes"][0]
-    assert "Jacobian of a step" in found["notes"][1]
+    assert "step linearised" in found["notes"][0]
+    assert "gated model: the spectrum is that of the step's Jacobian" in found["notes"][1]
+
+
+def test_words_say_the_verdict_first(lstm: Any) -> None:
+    lines = lstm.words().splitlines()
+    assert lines[0] == "LSTM (LSTM: 3 inputs, 6 outputs, a state of 12 numbers), 40 steps"
+    assert lines[1].startswith("Verdict: The gradient vanishes, from ")
+    assert lstm.verdict == lines[1].removeprefix("Verdict: ") == lstm.to_dict()["verdict"]
+    assert lines[2:4] == [f"Note: {note}" for note in lstm.notes]
+    assert lines[4:] == [f"- {part.words()}" for part in lstm.parts.values()]
     for part in lstm.parts.values():
-        assert (part if isinstance(part, str) else part.words()) in lstm.words()
+        if not isinstance(part, NotMeasured):
+            assert part.words().startswith(f"{part.title}: {part.headline()}")
 
 
 def test_a_matrix_that_is_a_rate_of_change() -> None:
@@ -81,10 +91,13 @@ def test_too_large_for_the_exact_parts() -> None:
     assert not found.parts["gradient_reach"].exact
     assert found.parts["fisher_memory"].method == "128 of 520 directions"
     assert not found.parts["fisher_memory"].whole
-    assert "the state holds at least" in found.parts["fisher_memory"].words()
+    assert "total memory is at least" in found.parts["fisher_memory"].words()
     assert found.summary()["Fisher memory"].startswith("≥ ")
     assert len(found.parts["spectrum"].eigenvalues) == 128
-    assert "520 numbers is too large for its Jacobian: Fisher memory and spectrum are sampled" in found.notes[0]
+    assert (
+        "520 numbers is too large for its Jacobian: Fisher memory and spectrum are of the 128 directions"
+        in found.notes[0]
+    )
     assert found.notes[1:] == ["of a state of 520 numbers Lyapunov exponents are along one sequence"]
 
 
@@ -106,7 +119,7 @@ class Forward(nn.Module):
 def test_a_model_without_a_gradient() -> None:
     """What torch refuses in one part is the reason of that part; the others are measured."""
     found = profile(Forward(), input_size=2, length=10, parts=("gradient_reach", "separation_rank"))
-    assert found.parts["gradient_reach"] == "RuntimeError: no gradient of this"
+    assert found.parts["gradient_reach"] == NotMeasured("Gradient reach", "RuntimeError: no gradient of this")
     assert found.parts["separation_rank"].rank == 2  # start + end
 
 
@@ -159,8 +172,8 @@ def test_what_is_refused(options: dict[str, Any], kind: type[Exception], words: 
 
 def test_the_picture(lstm: Any, tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
-        lstm.draw(tmp_path / name)
-    profile(nn.GRU(1, 2), length=8, parts=["structure"]).draw(tmp_path / "c.png")
+        lstm.plot(tmp_path / name)
+    profile(nn.GRU(1, 2), length=8, parts=["structure"]).plot(tmp_path / "c.png")
     content = (tmp_path / "a.svg").read_text()
     assert ET.fromstring(content).tag == "{http://www.w3.org/2000/svg}svg"
     for words in ("Gradient reach", "Fisher memory", "Memory capacity", "Lyapunov", "Separation rank", "not measured"):
@@ -168,13 +181,13 @@ def test_the_picture(lstm: Any, tmp_path: Path) -> None:
     assert content == (tmp_path / "b.svg").read_text()
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(OptionError, match=r"must end in .svg or .png"):
-        lstm.draw(tmp_path / "d.txt")
+        lstm.plot(tmp_path / "d.txt")
 
 
 @pytest.mark.parametrize("make", [lambda: engram.nn.RAC(3, 4, 2), lambda: nn.Linear(2, 2), lambda: nn.ReLU()])
-def test_every_picture_can_be_drawn(make: Any, tmp_path: Path) -> None:
+def test_every_picture_can_be_plotted(make: Any, tmp_path: Path) -> None:
     """Also where curves are zero or missing (a warning would fail the test)."""
-    profile(make(), input_size=3 if isinstance(make(), nn.ReLU) else None, length=60).draw(tmp_path / "a.svg")
+    profile(make(), input_size=3 if isinstance(make(), nn.ReLU) else None, length=60).plot(tmp_path / "a.svg")
 
 
 # Runs
@@ -194,8 +207,8 @@ def test_a_run(tmp_path: Path, task: Task, model: str) -> None:
     found = profile_run(run.folder)
     assert found.length == task.steps
     assert found.name == f"{model} on {task.name}, 3 steps trained"
-    assert not isinstance(found.parts["gradient_reach"], str)
-    assert isinstance(found.parts["lyapunov"], str) == (model == "tensor-train")
+    assert not isinstance(found.parts["gradient_reach"], NotMeasured)
+    assert isinstance(found.parts["lyapunov"], NotMeasured) == (model == "tensor-train")
 
 
 def test_a_run_is_measured_on_its_loss(tmp_path: Path) -> None:
@@ -232,7 +245,7 @@ def test_a_run_of_symbols(tmp_path: Path) -> None:
 def test_a_part_of_a_run(tmp_path: Path) -> None:
     run = _trained(tmp_path, Copy(30, 2), "exprnn")
     assert profile_run(run.folder, length=10, parts=["gradient_reach"]).length == 10
-    with pytest.raises(RunError, match="have 34 steps: --length 99 is more"):
+    with pytest.raises(RunError, match="length must be at most 34, the steps of this run's task, got 99"):
         profile_run(run.folder, length=99)
     with pytest.raises(RunError, match="is not a run"):
         profile_run(tmp_path)
