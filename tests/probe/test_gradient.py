@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import engram
-from engram.probe import fit_decay, gradient_reach
-from engram.probe._decay import horizon
+from engram.probe import Decay, fit_decay, gradient_reach
+from engram.probe._decay import expected_horizon, horizon
 
 
 def orthogonal(size: int) -> Tensor:
@@ -152,3 +152,37 @@ def test_overflow_is_said(linear: Any) -> None:
     found = gradient_reach(linear(1e20 * torch.eye(2), torch.ones(2, 1)), length=30)
     assert found.verdict == "explodes"
     assert "from lag 8 on it is too large for floating point numbers" in found.words()
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"), [(0.51, "flat"), (0.49, "exponential"), (1.99, "flat"), (2.01, "exponential")]
+)
+def test_less_than_a_factor_of_two_is_flat(end: float, kind: str) -> None:
+    """From lag 1 to the last lag; lag 0 does not count."""
+    law = fit_decay(np.r_[77.0, end ** np.linspace(0, 1, 40)])
+    assert law.kind == kind
+    assert law.change == pytest.approx(end)
+
+
+def test_half_of_the_variance() -> None:
+    """A line plus zigzag: r^2 = a^2 / (a^2 + b^2) of the variances, irregular below one half."""
+    lags = np.arange(400)
+    slope = (lags - lags.mean()) / lags.std()
+    for zigzag, kind in ((0.9, "exponential"), (1.1, "irregular")):
+        law = fit_decay(np.exp(-slope + zigzag * (-1.0) ** lags))
+        assert law.kind == kind
+        assert law.r2 == pytest.approx(1 / (1 + zigzag**2), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("law", "lag"),
+    [
+        (Decay("exponential", -0.1, 0.5, 1.0), np.log(100) / 0.1),
+        (Decay("polynomial", -2.0, 0.5, 1.0), 9.0),  # (1 + 9)^-2 = 1 %
+        (Decay("exponential", 0.1, 2.0, 1.0), None),
+        (Decay("flat", -0.1, 0.9, 1.0), None),
+        (Decay("polynomial", -0.001, 0.9, 1.0), None),  # e^4605 steps
+    ],
+)
+def test_where_a_law_reaches_one_percent(law: Decay, lag: float | None) -> None:
+    assert expected_horizon(law) == (None if lag is None else pytest.approx(lag))

@@ -7,13 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import engram
 from engram.errors import OptionError, RunError, ShapeError
-from engram.probe import PARTS, Cost, NotMeasured, Subject, profile, profile_run
+from engram.probe import PARTS, Cost, NotMeasured, Subject, fisher_memory, profile, profile_run
 from engram.tasks import Adding, Copy, PAutomaC, StartEnd, Task
 from engram.train import RunDirectory, Settings, train
 
@@ -71,6 +72,37 @@ def test_the_parts_agree(linear: Any) -> None:
     assert parts["fisher_memory"].total == pytest.approx(parts["fisher_memory"].normal_bound)
     assert parts["structure"].matrices[0].drift == pytest.approx(0.19)
     assert found.notes == []  # linear: nothing was linearised
+
+
+def test_where_a_model_is_linearised() -> None:
+    """At the state after the first sequence, with its last input; tanh has the slope 1 - h^2 of the next state."""
+    model = nn.RNN(2, 4, dtype=torch.float64)
+    x = 2 * torch.randn(12, 3, 2, dtype=torch.float64)
+    found = profile(model, data=x, length=12, parts=["fisher_memory"]).parts["fisher_memory"]
+    state = model(x[:, :1])[1].detach()
+    following = model(x[-1:, :1], state)[1].detach()
+    slope = (1 - following[0, 0] ** 2)[:, None]
+    signal = (slope * model.weight_ih_l0.detach()).sum(1) / 2**0.5  # all inputs alike, length 1
+    right = fisher_memory(slope * model.weight_hh_l0.detach(), signal, lags=12)
+    np.testing.assert_allclose(found.matrix, right.matrix, rtol=1e-9, atol=1e-12)
+    assert (found.steps, found.total) == (None, pytest.approx(right.total))
+
+
+def test_noise_that_grows_is_followed_for_the_length_measured(linear: Any) -> None:
+    """An orthogonal W has no stationary state: J(k) = |v|^2 / T over the T steps measured."""
+    rotation = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64))[0]
+    found = profile(linear(rotation, torch.eye(5)[:, :1]), length=25, parts=["fisher_memory"]).parts["fisher_memory"]
+    assert found.steps == 25
+    np.testing.assert_allclose(found.curve, 1 / 25, rtol=1e-9)
+
+
+def test_the_sixteen_largest_exponents(linear: Any) -> None:
+    """Of 20 units, along all steps after the first; a tenth of them settle."""
+    gains = torch.linspace(0.05, 0.95, 20, dtype=torch.float64)
+    found = profile(linear(torch.diag(gains), torch.ones(20, 1)), length=60, parts=["lyapunov"]).parts["lyapunov"]
+    assert (found.size, found.burn_in, found.steps) == (20, 5, 54)
+    np.testing.assert_allclose(found.exponents[:3], np.log([0.95, 0.9026316, 0.8552632]), atol=0.05)
+    assert len(found.exponents) == 16
 
 
 def test_without_a_state() -> None:

@@ -75,6 +75,23 @@ def test_two_by_two(alpha: float) -> None:
         assert found.abscissa == pytest.approx(0.15 + math.hypot(0.7, alpha) / 2)
 
 
+@pytest.mark.parametrize(
+    ("w", "abscissa"),
+    [
+        ([[1 + 5j, 1j], [-1j, 3 - 2j]], 2 + math.sqrt(2)),  # (W + W*) / 2 = [[1, i], [-i, 3]]
+        ([[2j, 1 + 1j], [-1 + 1j, -3j]], 0.0),  # skew-Hermitian
+        ([[0, 4j], [0, 0]], 2.0),
+    ],
+)
+def test_abscissa_of_a_complex_matrix(w: list[list[complex]], abscissa: float) -> None:
+    """By hand; and it is the rate at which |exp(W t)| begins to grow."""
+    found = spectrum(np.array(w), grid=0)
+    assert found.abscissa == pytest.approx(abscissa, abs=1e-14)
+    t = 1e-6
+    norm = torch.linalg.matrix_norm(torch.linalg.matrix_exp(t * torch.tensor(w, dtype=torch.complex128)), 2)
+    assert (float(norm) - 1) / t == pytest.approx(abscissa, abs=1e-4)  # the next term is |W|^2 t
+
+
 def test_not_a_rotation_block() -> None:
     """A 2 x 2 Schur block that is no rotation: eigenvalues +-2i and |W|_F^2 = 17, so d^2 = 9."""
     found = spectrum(np.array([[0.0, -4.0], [1.0, 0.0]]), grid=0)
