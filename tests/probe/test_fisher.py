@@ -268,6 +268,19 @@ def test_sampled_linear() -> None:
     assert found.method == "sampled (4000 paths)"
 
 
+def test_few_paths_are_corrected_for() -> None:
+    """The mean of many estimates from 14 paths of 2 units; without its factor of 10 / 13 it is 1.3 times J_tot."""
+    w, u = torch.tensor([[0.5, 0.2], [0.0, -0.3]]).double(), torch.tensor([[1.0], [0.5]]).double()
+    exact = fisher_memory(w, u[:, 0], steps=3).total
+    start, quiet, generator = torch.zeros(2).double(), torch.zeros(3, 1).double(), torch.Generator().manual_seed(0)
+    totals = [
+        sampled_fisher_memory(lambda h, x: h @ w.T + x @ u.T, start, quiet, paths=14, generator=generator).total
+        for _ in range(200)
+    ]
+    # An inverse Wishart matrix of 13 degrees of freedom: relative deviation sqrt(2 / 8) of one estimate.
+    assert np.mean(totals) == pytest.approx(exact, rel=4 * math.sqrt(2 / 8 / 200))
+
+
 def test_sampled_tanh() -> None:
     """Weak noise: as the linear net. Strong noise saturates the units, and less is left than the linear net keeps."""
     exact, found = sampled(1.0, 1e-6)

@@ -54,7 +54,7 @@ class LastState(Part):
 
     @classmethod
     def measure(cls, setup: Setup) -> "LastState":
-        setup.require_state()
+        setup.subject.require_state()
         setup.notes.append(f"measured on {setup.length} steps")
         return cls(float(setup.subject.advance(None, setup.inputs)[1].norm()))
 

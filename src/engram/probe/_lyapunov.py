@@ -10,7 +10,6 @@ beside ones that live, rounding keeps them alive at about log(1e-16) / m.
 """
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from torch import Tensor
 
 from engram.errors import OptionError, ShapeError, check_size
 from engram.probe._cost import Cost, seconds_of
+from engram.probe._frames import Jacobian, growth_rates
 from engram.probe._json import as_json
 from engram.probe._part import Part
 from engram.probe._picture import BLUE, GREY, label
@@ -69,7 +69,7 @@ class Lyapunov(Part):
     def measure(cls, setup: Setup) -> "Lyapunov":
         """The 16 largest, along the inputs; of a large state along one sequence."""
         subject, inputs = setup.subject, setup.inputs
-        setup.require_state()
+        subject.require_state()
         if subject.state_size > WIDE and inputs.shape[1] > 1:
             inputs = inputs[:, :1]
             setup.notes.append(f"of a state of {subject.state_size} numbers Lyapunov exponents are along one sequence")
@@ -149,7 +149,7 @@ def lyapunov(
     count: int | None = None,
     burn_in: int | None = None,
     interval: int = 1,
-    jacobian: Callable[[Tensor, Tensor], Tensor] | None = None,
+    jacobian: Jacobian | None = None,
 ) -> Lyapunov:
     """The ``count`` largest Lyapunov exponents of ``step`` along ``inputs``, averaged over the batch.
 
@@ -182,24 +182,7 @@ def lyapunov(
         raise OptionError(
             f"at least two intervals of {interval} must follow the burn-in of {burn_in}, got {length} steps in all"
         )
-    frame, largest = _first_frame(state, count), 0.0
-    rounding = size * torch.finfo(state.dtype).eps
-    found = []
-    for piece in _pieces(length, burn_in, interval):
-        for time in range(*piece):
-            if jacobian is None:
-                state, frame = step_with_tangents(step, state, inputs[:, time], frame)
-            else:
-                frame = jacobian(state, inputs[:, time]).detach() @ frame
-                state = step(state, inputs[:, time]).detach()
-        largest = max(largest, float(frame.norm(dim=1).max()))
-        wide = torch.promote_types(frame.dtype, torch.float32)  # LAPACK has no numbers of 16 bits
-        orthonormal, triangle = torch.linalg.qr(frame.to(wide))
-        frame = orthonormal.to(frame.dtype)
-        if piece[0] >= burn_in:
-            gains = triangle.diagonal(dim1=-2, dim2=-1).double().abs()
-            found.append(gains.where(gains > rounding * largest, 0).log() / interval)
-    rates = torch.stack(found, 1).numpy()  # (B, renormalisations, count)
+    rates = growth_rates(step, state, inputs, count, burn_in, interval, jacobian)
     return _estimate(rates, burn_in, interval, size)
 
 
@@ -210,18 +193,6 @@ def _one_step(setup: Setup) -> None:
         state = subject.step(None, first).detach()
         frame = torch.eye(subject.state_size, min(FOLLOWED, subject.state_size)).to(state)
         step_with_tangents(subject.step, state, first, frame.expand(len(state), -1, -1))
-
-
-def _first_frame(state: Tensor, count: int) -> Tensor:
-    """(B, N, count), orthonormal, random so that no direction is missed; torch's own generator is not touched."""
-    start = torch.randn(state.shape[1], count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    return torch.linalg.qr(start)[0].to(state).expand(len(state), -1, -1)
-
-
-def _pieces(length: int, burn_in: int, interval: int) -> list[tuple[int, int]]:
-    """(start, end) between reorthonormalisations; the burn-in ends with a piece, a last short piece is left out."""
-    before = [(start, min(start + interval, burn_in)) for start in range(0, burn_in, interval)]
-    return before + [(end - interval, end) for end in range(burn_in + interval, length + 1, interval)]
 
 
 def _estimate(rates: np.ndarray, burn_in: int, interval: int, size: int) -> Lyapunov:

@@ -6,7 +6,6 @@ from functools import cached_property
 
 from torch import Tensor
 
-from engram.errors import OptionError
 from engram.probe._cost import Timings
 from engram.probe._linear import LARGEST_JACOBIAN, Tangent, linearise
 from engram.probe._reached import Reached, reached
@@ -44,11 +43,6 @@ class Setup:
         """How long the model's calls take."""
         return Timings(self.subject, self.inputs)
 
-    def require_state(self) -> None:
-        """Refuse a model whose state cannot be passed in."""
-        if not self.subject.can_step:
-            raise OptionError(f"the state of this model cannot be handed in: {self.subject.no_state}")
-
     @cached_property
     def jacobian(self) -> Tangent | Reached:
         """The Jacobian of a step, at the state that the first sequence leads to.
@@ -57,7 +51,7 @@ class Setup:
         The model is taken as linear if the Jacobian at another state (half of that which the second half of the
         sequence leads to) is the same.
         """
-        self.require_state()
+        self.subject.require_state()
         subject, one = self.subject, self.inputs[:, :1]
         with subject:
             state = subject.advance(None, one)[1].detach()[0]

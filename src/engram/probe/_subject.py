@@ -87,13 +87,18 @@ class Subject(Caller):
         """Whether its state can be passed in and comes out again."""
         return self._vectors is not None
 
-    def advance(self, state: Tensor | None, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs and next state, from a state ``(B, N)`` (None: the model's own) and inputs ``(T, B, D)``."""
+    def require_state(self) -> Vectors:
+        """How the state lies in a vector; a model whose state cannot be passed in is refused."""
         if self._vectors is None:
             raise OptionError(f"the state of this model cannot be handed in: {self.no_state}")
+        return self._vectors
+
+    def advance(self, state: Tensor | None, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs and next state, from a state ``(B, N)`` (None: the model's own) and inputs ``(T, B, D)``."""
+        vectors = self.require_state()
         with self:
-            outputs, after = self._call(inputs, None if state is None else self._vectors.restore(state))
-            return outputs, self._vectors.flatten(after)
+            outputs, after = self._call(inputs, None if state is None else vectors.restore(state))
+            return outputs, vectors.flatten(after)
 
     def step(self, state: Tensor | None, input: Tensor) -> Tensor:
         """One step: state ``(B, N)`` and input ``(B, D)`` to the next state."""
