@@ -15,7 +15,7 @@ from typing import Any
 
 from kept import kept
 
-from engram.certify import least_hidden
+from engram.theory import least_hidden
 from engram.tasks import CopySinus, LagCopy, Parity, Sinus, Task, TinyShakespeare
 from engram.train import Settings
 

@@ -4,16 +4,16 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
-from engram.certify import Chain, unroll
 from engram.errors import OptionError, check_size
 from engram.pictures import check_picture, save_picture
+from engram.theory import Chain, unroll
 
 START, END, JOINT, QUIET = "#0b5fa5", "#d98c3f", "#c2185b", "#9a9a9a"
 MOST_ROWS, MOST_STEPS = 60, 24
 
 
 def draw_rac(depth: int, steps: int, path: Path) -> int:
-    """Draw the tree of :func:`engram.certify.unroll`, one row a chain, time from left to right; SVG or PNG.
+    """Draw the tree of :func:`engram.theory.unroll`, one row a chain, time from left to right; SVG or PNG.
 
     Every copy of the unit of layer 1 that joins Start and End is marked. Returns their number.
     """

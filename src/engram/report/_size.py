@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from engram.certify import Sizing
 from engram.pictures import check_picture, save_picture
+from engram.theory import Sizing
 
 LINE, BEST = "#0b5fa5", "#d98c3f"
 
