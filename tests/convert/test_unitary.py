@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from engram.convert import dilation, to_orthogonal
 from engram.convert._dilation import clipped, state_bound
+from engram.convert._unitary_cell import MARGIN
 from engram.convert._unitary_check import bias_used, compare, corners
 from engram.errors import DTypeError, ManifoldError, OptionError, ShapeError
 from engram.maps import attach, haar, orthogonality_error
@@ -186,6 +187,71 @@ def test_state_bound_grows_to_its_limit() -> None:
     assert state_bound(1 + 1e-4, 1.0, 0.0, 1000) == pytest.approx(sum((1 + 1e-4) ** k for k in range(1000)))
 
 
+def scalar(weight_hh: float, *weight_ih: float, bias: float = 0.0) -> dict[str, Tensor]:
+    """The weights of a cell of one unit."""
+    values = {"weight_hh": [[weight_hh]], "weight_ih": [weight_ih], "bias": [bias]}
+    return {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}
+
+
+def test_bounds_of_a_deep_network_in_both_directions_by_value() -> None:
+    """The norm of what both directions give is the bound of the input of the layer above.
+
+    Layer 1, |x| <= 2: (3 * 2 + 1) / (1 - 0.5) = 14 and 4 * 2 / (1 - 0.6) = 20, together sqrt(14^2 + 20^2).
+    """
+    old = RNN(1, 1, 2, activation="relu", bidirectional=True, dtype=torch.float64)
+    weights = [scalar(0.5, 3.0, bias=1.0), scalar(0.6, 4.0), scalar(0.8, 1.0, 2.0), scalar(0.0, 2.0, 0.0, bias=-0.5)]
+    with torch.no_grad():
+        for cell, values in zip(old.cells, weights, strict=True):
+            for name, value in values.items():
+                getattr(cell, name).copy_(value)
+    twin = to_orthogonal(old, input_bound=2.0)
+    both = (14**2 + 20**2) ** 0.5
+    bounds = [14, 20, 5**0.5 * both / (1 - 0.8), 2 * both + 0.5]
+    assert [cell["state_bound"] for cell in twin.report["cells"]] == pytest.approx(bounds, rel=1e-12)
+    for cell, bound, weight in zip(twin.layer.cells, bounds, (0.5, 0.6, 0.8, 0.0), strict=True):
+        row = float(cell.weight_hh[1, 0])  # +-sqrt(1 - weight^2): a singular vector has either sign
+        assert abs(row) == pytest.approx((1 - weight**2) ** 0.5, rel=1e-12)
+        assert float(cell.bias[1]) == pytest.approx(-MARGIN * max(row, 0.0) * bound, rel=1e-12)
+    x = ball(30, 2, 1, bound=2.0)
+    assert relative(twin(x)[0], old(x)[0]) < 1e-12
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_bounds_from_a_negative_start_by_value(sign: float) -> None:
+    """States are not negative, so that positive entries of a row are enough; but the initial state may be."""
+    old = RNN(1, 3, activation="relu", initial_state="trained", dtype=torch.float64)
+    torch.manual_seed(3)
+    turn = haar(3)
+    start = sign * torch.tensor([7.0, 14.0, 14.0]).double()  # of norm 21, above 5 / (1 - 0.5)
+    with torch.no_grad():
+        for name, value in {"weight_hh": 0.5 * turn, "weight_ih": torch.eye(3, 1), "bias": torch.zeros(3)}.items():
+            getattr(old.cells[0], name).copy_(value)
+        old.cells[0].start.copy_(start)
+    twin = to_orthogonal(old, input_bound=5.0)
+    assert twin.report["cells"][0]["state_bound"] == pytest.approx(21, rel=1e-12)
+    rows = twin.layer.cells[0].weight_hh.detach()[3:, :3]
+    assert torch.allclose(rows.norm(dim=1), torch.tensor(0.75).double().sqrt())
+    reach = rows.clamp(min=0) if sign > 0 else rows
+    assert torch.allclose(twin.layer.cells[0].bias.detach()[3:], -MARGIN * 21 * reach.norm(dim=1), rtol=1e-12)
+    if sign > 0:
+        assert not torch.allclose(reach.norm(dim=1), rows.norm(dim=1))  # the two rules differ here
+    x = ball(30, 2, 1, bound=5.0)
+    assert relative(twin(x)[0], old(x)[0]) < 1e-12
+
+
+def test_bounds_with_a_length_by_value() -> None:
+    """|h_T| <= rho^T |h_0| + drive (1 - rho^T) / (1 - rho), with T for the quotient at rho = 1; or |h_0| if larger."""
+    old = RNN(1, 1, activation="relu", dtype=torch.float64)
+    with torch.no_grad():
+        for name, value in scalar(0.5, 3.0, bias=1.0).items():
+            getattr(old.cells[0], name).copy_(value)
+    found = to_orthogonal(old, input_bound=2.0, steps=3).report
+    assert found["cells"][0]["state_bound"] == pytest.approx(7 * (1 + 0.5 + 0.25), rel=1e-12)
+    assert state_bound(0.5, 7.0, 8.0, 3) == pytest.approx(8 / 8 + 7 * 1.75)
+    assert state_bound(0.5, 7.0, 100.0, 3) == 100
+    assert state_bound(1.0, 7.0, 8.0, 3) == 8 + 21
+
+
 def test_without_the_bias_they_differ() -> None:
     """The negative control: added units that are not silenced change the outputs."""
     old, x = contractive(), ball(2000, 2, 3)
@@ -244,7 +310,7 @@ def test_the_network_given_is_left_alone() -> None:
 
 def test_the_nearest_contractive_network() -> None:
     old, x = contractive(norm=1.5), ball(40, 2, 3)
-    with pytest.raises(ManifoldError, match=r"this one has 1\.5\."):
+    with pytest.raises(ManifoldError, match=r"this one has 1\.5: give contract to convert the nearest"):
         to_orthogonal(old, data=x)
     twin = to_orthogonal(old, data=x, contract=True)
     assert twin.report["contracted"]
@@ -284,7 +350,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
         lambda: to_orthogonal(contractive(norm=2.0), input_bound=1.0, contract=True), OptionError, "give steps"
     ),
     "shape": (lambda: to_orthogonal(contractive(), data=torch.zeros(5, 2, 7)), ShapeError, "with D = 3, got"),
-    "not finite": (lambda: to_orthogonal(contractive(norm=float("nan")), input_bound=1), OptionError, "not finite"),
+    "not finite": (lambda: to_orthogonal(contractive(norm=float("nan")), input_bound=1), OptionError, "must be finite"),
 }  # fmt: skip
 
 

@@ -38,5 +38,5 @@ def test_sigmoid_residuals() -> None:
 
 def test_forgetting_needs_a_norm_of_one() -> None:
     one = torch.ones(1, 1).double()
-    with pytest.raises(OptionError, match="spectral norm of at most 1, .* this one has 2"):
+    with pytest.raises(OptionError, match=r"spectral norm of at most 1, .* this one has 2"):
         forgetting(Candidate(2 * one, one, one[0], one))

@@ -1,4 +1,4 @@
-"""Constructive proofs as programs: a network becomes another one that computes the same."""
+"""Conversions: a network in, another network out that computes the same function."""
 
 from engram.convert._automaton import WeightedAutomaton, word_values
 from engram.convert._circuit import circuit_to_train, mps_to_train, train_to_circuit, train_to_mps
