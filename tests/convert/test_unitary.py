@@ -209,9 +209,9 @@ def test_bounds_of_a_deep_network_in_both_directions_by_value() -> None:
     bounds = [14, 20, 5**0.5 * both / (1 - 0.8), 2 * both + 0.5]
     assert [cell["state_bound"] for cell in twin.report["cells"]] == pytest.approx(bounds, rel=1e-12)
     for cell, bound, weight in zip(twin.layer.cells, bounds, (0.5, 0.6, 0.8, 0.0), strict=True):
-        row = float(cell.weight_hh[1, 0])  # +-sqrt(1 - weight^2): a singular vector has either sign
+        row = float(cell.weight_hh[1, 0].detach())  # +-sqrt(1 - weight^2): a singular vector has either sign
         assert abs(row) == pytest.approx((1 - weight**2) ** 0.5, rel=1e-12)
-        assert float(cell.bias[1]) == pytest.approx(-MARGIN * max(row, 0.0) * bound, rel=1e-12)
+        assert float(cell.bias[1].detach()) == pytest.approx(-MARGIN * max(row, 0.0) * bound, rel=1e-12)
     x = ball(30, 2, 1, bound=2.0)
     assert relative(twin(x)[0], old(x)[0]) < 1e-12
 

@@ -1,13 +1,13 @@
 """``engram convert unitary``: a saved run becomes an orthogonal one with the same results."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engram.cli._convert_unitary import Unitary
-from engram.errors import OptionError, RunError
+from engram.cli import main
 from engram.tasks import ContractiveSystem
 from engram.train import RunDirectory, Settings, evaluate, train
 
@@ -24,9 +24,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def convert(*words: object) -> int:
+    return main(["convert", "unitary", *map(str, words)])
+
+
 def test_command(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = runs / "twin"
-    Unitary(runs / "wide", out, contract=True, json=True).run()
+    assert convert(runs / "wide", "-o", out, "--contract", "--json") == 0
     report = json.loads(capsys.readouterr().out)
     assert report["difference"]["data"] < 1e-4
     assert report["run"] == str(out)
@@ -34,12 +38,12 @@ def test_command(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, after = evaluate(runs / "wide")["test"], evaluate(out)["test"]
     assert after["r2"] == pytest.approx(before["r2"], rel=1e-4)
     assert report["results"]["after"]["test"] == after
-    with pytest.raises(RunError, match="holds a run already"):
-        Unitary(runs / "wide", out).run()
+    assert convert(runs / "wide", "-o", out) == 2
+    assert "holds a run already" in capsys.readouterr().err
 
 
 def test_command_in_words(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Unitary(runs / "wide", runs / "words", input_bound="20", contract=True).run()
+    assert convert(runs / "wide", "-o", runs / "words", "--input-bound", "20", "--contract") == 0
     words = capsys.readouterr().out
     assert "norm up to 20" in words
     assert "test after:" in words
@@ -48,14 +52,16 @@ def test_command_in_words(runs: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_command_without_an_output(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The new run stands beside the old one, under its name."""
-    Unitary(runs / "wide", input_bound="auto", contract=True).run()
+    assert convert(runs / "wide", "--input-bound", "auto", "--contract") == 0
     assert f"run: {runs / 'wide-orthogonal'} " in capsys.readouterr().out
     assert RunDirectory(runs / "wide-orthogonal").facts["conversion"]["states_used"] <= 6
 
 
-def test_command_refuses(runs: Path) -> None:
-    with pytest.raises(OptionError, match="has model lstm"):
-        Unitary(runs / "lstm", runs / "no").run()
-    with pytest.raises(OptionError, match="auto or a number, got 'big'"):
-        Unitary(runs / "wide", runs / "no", input_bound="big").run()
+def test_command_refuses(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, told in (
+        ((runs / "lstm",), "has model lstm"),
+        ((runs / "wide", "--input-bound", "big"), "auto or a number, got 'big'"),
+    ):
+        assert convert(*words, "-o", runs / "no") == 2
+        assert re.search(told, capsys.readouterr().err)
     assert not (runs / "no").exists()
