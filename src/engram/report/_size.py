@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from engram.certify import Sizing
+from engram.theory import Sizing
 from engram.figures import BLUE, ORANGE, new_figure, plain_log
 
 

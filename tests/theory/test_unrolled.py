@@ -5,9 +5,10 @@ from itertools import product as words
 import numpy as np
 import pytest
 
-from engram.certify import PRIME, Chain, multiset, unroll
-from engram.certify._rac import RAC, random_rac
 from engram.errors import EngramError
+from engram.exact import PRIME, FieldCircuit, random_circuit
+from engram.theory import Chain, unroll
+from engram.theory.bounds import multiset
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5])
@@ -20,22 +21,22 @@ def test_copies(depth: int, steps: int) -> None:
     assert inputs == multiset(steps, depth)
 
 
-def value(chain: Chain, rac: RAC, word: tuple[int, ...]) -> list[int]:
+def value(chain: Chain, circuit: FieldCircuit, word: tuple[int, ...]) -> list[int]:
     """h^{t,l} by the tree alone, in Python's integers."""
-    state = rac.start[chain.layer - 1].astype(object)
+    state = circuit.start[chain.layer - 1].astype(object)
     for time in range(chain.length):
-        below = value(chain.below[time], rac, word) if chain.below else rac.templates[word[time]].astype(object)
-        new = state * (rac.inputs[chain.layer - 1].astype(object) @ below) % PRIME
-        state = rac.hidden[chain.layer - 1].astype(object) @ new % PRIME
+        below = value(chain.below[time], circuit, word) if chain.below else circuit.templates[word[time]].astype(object)
+        new = state * (circuit.inputs[chain.layer - 1].astype(object) @ below) % PRIME
+        state = circuit.hidden[chain.layer - 1].astype(object) @ new % PRIME
     return new
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_the_tree_is_the_circuit(depth: int) -> None:
-    rac = random_rac(2, 3, depth, 2, PRIME, 0)
-    grid = np.vstack([block for _, block in rac.grid(4)]).ravel()
+    circuit = random_circuit(2, 3, depth, 2, PRIME, 0)
+    grid = np.vstack([block for _, block in circuit.grid(4)]).ravel()
     for entry, word in zip(grid, words(range(2), repeat=4), strict=True):
-        assert int(entry) == rac.readout.astype(object) @ value(unroll(depth, 4), rac, word) % PRIME
+        assert int(entry) == circuit.readout.astype(object) @ value(unroll(depth, 4), circuit, word) % PRIME
 
 
 @pytest.mark.parametrize(("depth", "steps"), [(0, 4), (2, 0), (2, 5)])

@@ -1,4 +1,7 @@
-"""Exact arithmetic modulo a prime below 2^31, in machine integers."""
+"""Arithmetic modulo a prime p below 2^31, in machine integers: samples, products, ranks.
+
+The integers modulo p are a field: its elements, the residues, are the numbers 0 .. p - 1.
+"""
 
 import ctypes
 
@@ -9,13 +12,13 @@ from flint import fmpz, nmod_mat
 from engram.errors import OptionError, check_size
 
 PRIME = 2147483629
-"""The largest prime but one below 2^31: a product of two residues fits into 64 bits."""
+"""The default, the second largest prime below 2^31: a product of two residues fits into 64 bits."""
 
 Residues = npt.NDArray[np.uint64]
 
 
 def check_prime(prime: int) -> int:
-    """Return ``prime`` if it is one, and small enough for the arithmetic."""
+    """Return ``prime`` if it is a prime below 2^31."""
     check_size("prime", prime, least=2)
     if prime >= 2**31 or not fmpz(prime).is_prime():
         raise OptionError(f"prime must be a prime below 2^31, such as {PRIME}; got {prime}")
@@ -23,21 +26,27 @@ def check_prime(prime: int) -> int:
 
 
 def check_seed(seed: int) -> int:
-    """Return ``seed`` if it is a whole number of 64 bits."""
+    """Return ``seed`` if it is a whole number from 0 to 2^64 - 1."""
     return check_size("seed", seed, least=0, most=2**64 - 1)
 
 
-def draw(prime: int, seed: int, purpose: int, *shape: int) -> Residues:
-    """Numbers from 1 to p - 1 that depend on the seed and the purpose alone, for ever and on every machine.
+def sample(prime: int, seed: int, purpose: int, *shape: int) -> Residues:
+    """Random residues from 1 to p - 1, the same on every machine and in every version of engram and numpy.
 
-    The raw words of numpy's Philox are a published standard; what numpy makes of them may change.
+    Args:
+        prime: p.
+        seed: random seed of the certificate.
+        purpose: a number for each array sampled from one seed, so that the arrays differ.
+        shape: of the array.
+
+    The raw 64-bit words of numpy's Philox generator are a published standard; numpy's distributions may change.
     """
     words = np.random.Philox(key=np.array([seed, purpose], dtype=np.uint64)).random_raw(int(np.prod(shape)))
     return (words % np.uint64(prime - 1) + np.uint64(1)).reshape(shape)
 
 
 def reduce(a: Residues, prime: int) -> Residues:
-    """a modulo p, in place: numpy divides by one number three times as fast as it takes remainders."""
+    """a modulo p, in place. By division: numpy's ``//`` by one number is three times as fast as its ``%``."""
     quotient = a // np.uint64(prime)
     quotient *= np.uint64(prime)
     a -= quotient
@@ -73,15 +82,15 @@ def product(a: Residues, b: Residues, prime: int) -> Residues:
 
 
 def times(a: Residues, b: Residues, prime: int) -> Residues:
-    """The product entry by entry, modulo p."""
+    """The elementwise product modulo p."""
     return reduce(a * b, prime)
 
 
 class FieldMatrix:
-    """A matrix modulo p that is filled by blocks of rows and asked for its rank.
+    """A matrix modulo p that is filled in blocks of rows; FLINT computes its rank.
 
     python-flint takes entries one Python integer at a time, which costs more time and memory than the rank itself. So
-    rows are copied into FLINT's memory, after a check that it lies where it is expected; else one by one.
+    rows are copied straight into FLINT's memory, after a check that it was found; if not, entries are set one by one.
     """
 
     def __init__(self, rows: int, columns: int, prime: int) -> None:
@@ -90,7 +99,7 @@ class FieldMatrix:
         self.memory = self._memory(prime)
 
     def _memory(self, prime: int) -> Residues | None:
-        """FLINT's own memory as an array, if it is found: the struct has entries, rows, columns, stride, modulus."""
+        """FLINT's memory as an array, or None: its struct is entries, rows, columns, stride, modulus."""
         rows, columns = self.shape
         words = list((ctypes.c_uint64 * (nmod_mat.__basicsize__ // 8)).from_address(id(self.matrix)))
         places = [k for k in range(len(words) - 4) if words[k + 1 : k + 5] == [rows, columns, columns, prime]]
@@ -99,13 +108,13 @@ class FieldMatrix:
         entries = (ctypes.c_uint64 * (rows * columns)).from_address(words[places[0]])
         memory = np.frombuffer(memoryview(entries), dtype=np.uint64).reshape(rows, columns)
         last = (rows - 1, columns - 1)
-        self.matrix[last] = 1  # a mark, put there by FLINT
+        self.matrix[last] = 1  # written by FLINT, to be seen in the array
         found = memory[last] == 1
         self.matrix[last] = 0
         return memory if found and memory[last] == 0 else None
 
     def fill(self, first: int, block: Residues) -> None:
-        """Rows from ``first`` on."""
+        """Set the rows from number ``first`` on."""
         if self.memory is not None:
             self.memory[first : first + len(block)] = block
             return
@@ -115,3 +124,12 @@ class FieldMatrix:
 
     def rank(self) -> int:
         return int(self.matrix.rank())
+
+
+def rank(matrix: Residues, prime: int) -> int:
+    """The rank modulo p of a small matrix, which is given to FLINT entry by entry.
+
+    >>> rank(np.array([[1, 2], [2, 4]], dtype=np.uint64), 7)
+    1
+    """
+    return int(nmod_mat([[int(entry) for entry in row] for row in matrix], prime).rank())

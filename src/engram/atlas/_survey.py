@@ -1,26 +1,25 @@
-"""What many ranks say together: for how many sizes each claim holds, where a printed one fails, and what mends it."""
+"""What many ranks say together: for how many sizes each claim holds, and where printed statements fail."""
 
 from collections import Counter
 from typing import Any
 
-from engram.certify import _bounds as bounds
-from engram.certify._claim import RankClaim
-from engram.certify._claims import RACShallow, TTDifferentCores
+from engram.certify import RACShallowClaim, RankClaim, TTDifferentCoresClaim
+from engram.theory import bounds
 
 RAC_COLUMNS = ("M", "R", "T", "L", "K", "rank", "theorem", "conjecture", "upper")
 TT_COLUMNS = ("n", "r", "d", "equal", "rank", "printed", "bound", "upper")
 
 
 def survey(ranks: list[tuple[RankClaim, int]], prime: int, seed: int) -> dict[str, Any]:
-    """The table of an atlas, as JSON has it.
+    """The table of an atlas, as JSON has it, from pairs of a claim and the rank found.
 
-    ``claims``: of each claim, the sizes asked, and of these how many hold, fail, or are open. A claim holds where the
-    rank found reaches it: a proof. It fails on the grid where the upper bound is below it: a proof too. Else open.
-    ``conjecture``: the same for Conjecture 1 by (M, R, T, L), of which one grid that reaches it is enough.
-    ``fails``: where what is printed fails, in words and by size. ``rac``, ``tt``: all ranks, as columns and rows.
+    ``claims``: for each claim, the number of sizes asked, and how many of them hold, fail, or are open. A claim holds
+    where the rank found reaches it, and fails on a grid whose upper bound is below it; both are proofs. Else open.
+    ``conjecture``: the same for Conjecture 1 by (M, R, T, L); one grid that reaches it is enough.
+    ``fails``: where a printed statement fails, in words and by size. ``rac``, ``tt``: all ranks, as columns and rows.
     """
-    rac = [_rac_row(claim, rank) for claim, rank in ranks if isinstance(claim, RACShallow)]
-    tt = [_tt_row(claim, rank) for claim, rank in ranks if isinstance(claim, TTDifferentCores)]
+    rac = [_rac_row(claim, rank) for claim, rank in ranks if isinstance(claim, RACShallowClaim)]
+    tt = [_tt_row(claim, rank) for claim, rank in ranks if isinstance(claim, TTDifferentCoresClaim)]
     return {
         "prime": prime,
         "seed": seed,
@@ -33,16 +32,16 @@ def survey(ranks: list[tuple[RankClaim, int]], prime: int, seed: int) -> dict[st
     }
 
 
-def _rac_row(claim: RACShallow, rank: int) -> dict[str, Any]:
+def _rac_row(claim: RACShallowClaim, rank: int) -> dict[str, Any]:
     m, r, t, depth = claim.modes, claim.channels, claim.steps, claim.depth
     theorem = {1: bounds.rac_shallow, 2: bounds.rac_deep}.get(depth, lambda *_: None)(m, r, t)
     values = (m, r, t, depth, claim.templates, rank, theorem, bounds.rac_conjecture(m, r, t, depth), claim.upper)
     return dict(zip(RAC_COLUMNS, values, strict=True))
 
 
-def _tt_row(claim: TTDifferentCores, rank: int) -> dict[str, Any]:
+def _tt_row(claim: TTDifferentCoresClaim, rank: int) -> dict[str, Any]:
     n, r, d = claim.modes, claim.rank, claim.steps
-    printed = bounds.tt_thesis(n, r, d) if claim.equal else claim.bound
+    printed = bounds.tt_printed(n, r, d) if claim.equal else claim.bound
     return dict(zip(TT_COLUMNS, (n, r, d, claim.equal, rank, printed, claim.bound, claim.upper), strict=True))
 
 
@@ -51,7 +50,7 @@ def _verdict(rank: int, bound: int, upper: int) -> str:
 
 
 def _claims(rac: list[dict[str, Any]], tt: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """The claims of one matrix share its rank."""
+    """The verdicts of each claim, counted; all claims about one circuit use its rank."""
     verdicts: dict[str, list[str]] = {}
     for row in tt:
         name = "tt-equal-cores" if row["equal"] else "tt-different-cores"
@@ -73,7 +72,7 @@ def _size(row: dict[str, Any]) -> tuple[int, int, int, int]:
 
 
 def _conjecture(rac: list[dict[str, Any]]) -> dict[str, Any]:
-    """By size, whatever the grid; out of reach is a size none of whose grids is large enough."""
+    """By size, over all grids; a size is out of reach if none of its grids is large enough."""
     found: dict[tuple[int, int, int, int], set[str]] = {}
     for row in rac:
         found.setdefault(_size(row), set()).add(_verdict(row["rank"], row["conjecture"], row["upper"]))
@@ -88,7 +87,7 @@ def _conjecture(rac: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _fails(rac: list[dict[str, Any]], tt: list[dict[str, Any]]) -> dict[str, Any]:
-    """Section 4 of spec/arithmetic-circuits.md, at the sizes of the atlas."""
+    """Where printed statements fail (docs/sources.md), at the sizes of the atlas."""
     mended: dict[tuple[int, int, int, int], dict[str, Any]] = {}
     for row in rac:  # the smallest grid that reaches the conjectured rank
         if row["rank"] >= row["conjecture"] and row["K"] < mended.get(_size(row), {"K": row["K"] + 1})["K"]:

@@ -1,4 +1,4 @@
-"""The atlas: every size once, what is done is kept, and the failures that the specification names are found."""
+"""The atlas: every size once, finished ones are kept, and the failures of printed statements are found."""
 
 import json
 import os
@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from engram.certify import RACShallow, Range, TTEqualCores, atlas, certify, enough_templates, rac_claim, verify
-from engram.certify import _atlas as module
-from engram.certify._atlas import FILE
-from engram.certify._survey import survey
+from engram.atlas import Range, atlas, survey
+from engram.atlas import _atlas as module
+from engram.atlas._atlas import FILE
+from engram.certify import RACShallowClaim, TTEqualCoresClaim, certify, rac_claim, verify
 from engram.cli import main
 from engram.errors import CertificateError, OptionError
 from engram.report import atlas_summary
+from engram.theory.bounds import enough_templates
 
 TINY = Range(max_side=9, max_modes=3, max_channels=2, max_depth=3)
 
@@ -32,9 +33,9 @@ def test_the_range() -> None:
     sides = [claim.side for claim in claims]
     assert sides == sorted(sides)
     assert max(sides) == 9
-    trains = {(c.modes, c.rank, c.steps) for c in claims if isinstance(c, TTEqualCores)}
+    trains = {(c.modes, c.rank, c.steps) for c in claims if isinstance(c, TTEqualCoresClaim)}
     assert trains == {(m, r, t) for m, last in ((2, 6), (3, 4)) for r in (1, 2) for t in range(2, last + 1, 2)}
-    circuits = [c for c in claims if isinstance(c, RACShallow)]
+    circuits = [c for c in claims if isinstance(c, RACShallowClaim)]
     assert {c.depth for c in circuits} == {1, 2, 3}
     assert {(c.modes, c.templates) for c in circuits if c.depth == 1} == {(2, 2), (3, 3)}
     assert {(c.modes, c.templates) for c in circuits if c.steps == 2 and c.depth == 2} == {
@@ -54,7 +55,7 @@ def test_enough_templates(size: tuple[int, int, int, int], expected: int) -> Non
 
 @pytest.mark.parametrize("name", ["max_side", "max_modes", "max_channels", "max_depth"])
 def test_a_range_of_nothing(name: str) -> None:
-    with pytest.raises(OptionError, match="--max-"):
+    with pytest.raises(OptionError, match="max_"):
         Range(**{name: 0})
 
 
@@ -135,7 +136,7 @@ def surveyed(*sizes: tuple[int, int, int, int, int]) -> Any:
 
 
 def test_few_templates() -> None:
-    """spec 4.2, and the repair by the fewest templates that can do it."""
+    """Where M templates are too few, and the fewest that are enough."""
     sizes = [(4, 3, 4, 4, 4), (4, 3, 4, 4, 5), (4, 3, 4, 4, 6), (4, 3, 6, 4, 4), (4, 3, 6, 4, 5), (3, 2, 4, 7, 3)]
     found = surveyed(*sizes)
     (few, over, *_) = found["fails"].values()
@@ -157,14 +158,14 @@ def test_few_templates() -> None:
 
 
 def test_no_cap_by_the_modes() -> None:
-    """spec 4.3: (2,2,4,2) with K = 3 gives 6 > 4, (2,2,8,3) gives 54 > 16; with K = M never."""
+    """(2,2,4,2) with K = 3 gives 6 > 4, (2,2,8,3) gives 54 > 16; with K = M never."""
     found = surveyed((2, 2, 4, 2, 3), (2, 2, 8, 3, 3), (2, 2, 4, 2, 2), (2, 2, 8, 3, 2))
     over = list(found["fails"].values())[1]["rows"]
     assert over == [[2, 2, 4, 2, 6, 3, 4], [2, 2, 8, 3, 54, 3, 16]]
 
 
 def test_conjecture_and_theorem_at_depth_one() -> None:
-    """spec 4.4: min(M, R) < min(R, M^{T/2}) for R > M, T > 2; spec 4.5: T = 2."""
+    """min(M, R) < min(R, M^{T/2}) for R > M, T > 2; equality at T = 2."""
     found = surveyed((2, 3, 4, 1, 2), (2, 3, 2, 1, 2), (3, 2, 4, 1, 3))
     weaker, equal = list(found["fails"].values())[2:4]
     assert weaker["rows"] == [[2, 3, 4, 1, 2, 3]]
@@ -172,7 +173,7 @@ def test_conjecture_and_theorem_at_depth_one() -> None:
 
 
 def test_the_printed_bound_of_trains() -> None:
-    claims = [TTEqualCores(3, 2, 6), TTEqualCores(2, 3, 8)]
+    claims = [TTEqualCoresClaim(3, 2, 6), TTEqualCoresClaim(2, 3, 8)]
     found = survey([(claim, certify(claim).rank) for claim in claims], 2147483629, 0)
     assert list(found["fails"].values())[4]["rows"] == [[3, 2, 6, 1, 8, 18]]
     assert found["claims"]["tt-equal-cores"] == {"asked": 2, "hold": 2, "fail": 0, "open": 0}

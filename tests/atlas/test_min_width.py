@@ -4,14 +4,10 @@ import json
 
 import pytest
 
-from engram.certify import min_width, multiset, parameters
+from engram.atlas import min_width
 from engram.cli import main
 from engram.errors import OptionError
-
-
-def test_parameters() -> None:
-    """spec 1.3, by hand: W_I 4x5, W_H and W_I of two layers more, read-out 2x4."""
-    assert parameters(5, 4, 3, 2) == 4 * 5 + 3 * 16 + 2 * 16 + 2 * 4
+from engram.theory.bounds import multiset
 
 
 def test_within_the_limit() -> None:
@@ -47,7 +43,7 @@ def test_a_conjecture_is_no_fact() -> None:
 
 
 def test_too_many_templates() -> None:
-    with pytest.raises(OptionError, match="at least 9 rows, --max-side 8"):
+    with pytest.raises(OptionError, match="at least 9 rows, and max_side is 8"):
         min_width(9, 3, 100, 3, max_side=8)
 
 

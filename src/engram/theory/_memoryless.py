@@ -1,4 +1,7 @@
-"""Orthogonal networks that try to be memoryless, y_t = act(x_t): the example of both lower bounds."""
+"""Orthogonal networks trained to be memoryless, y_t = act(x_t): the example in the proofs of two lower bounds.
+
+Source of the bounds: Emami et al. (2019), Theorems 3.2 and 4.1 (Theorems 2 and 3 of the poster).
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -8,12 +11,12 @@ from torch import Tensor
 
 from engram.maps import haar
 
-STEPS, SEQUENCES = 4, 64  # of the sequences it learns from
+STEPS, SEQUENCES = 4, 64  # of a training batch
 RATE = 0.02
 
 
 class Candidate(NamedTuple):
-    """h_t = act(W h_{t-1} + F x_t + b) from h = 0, and y_t = C h_t; float64, leading axes for several at once."""
+    """A network h_t = act(W h_{t-1} + F x_t + b), y_t = C h_t from state 0; float64; leading axes: several networks."""
 
     W: Tensor
     """``(..., N, N)``."""
@@ -34,14 +37,14 @@ class Candidate(NamedTuple):
         return torch.stack(outputs, -3)
 
 
-class Found(NamedTuple):
-    """The best of a search."""
+class SearchResult(NamedTuple):
+    """The best network of a search."""
 
     candidate: Candidate
     residual: float
-    """The root mean square of y - act(x), on sequences it has not seen."""
+    """The root mean square of y - act(x) on new sequences."""
     share: float
-    """The same over that of the best constant, the standard deviation of act(x)."""
+    """``residual`` divided by the standard deviation of act(x), the error of the best constant."""
 
 
 def search_memoryless(
@@ -52,11 +55,19 @@ def search_memoryless(
     restarts: int = 64,
     rounds: int = 1000,
     seed: int = 0,
-) -> Found:
-    """Train orthogonal networks of N states on y_t = act(x_t), x uniform in [-2, 2], n numbers a step; keep the best.
+) -> SearchResult:
+    """Train orthogonal networks of N states on y_t = act(x_t), x uniform in [-2, 2]^n; return the best.
 
-    W = Q exp(A - A^T), Q of either determinant; Adam; all restarts at once. Evidence only: what a search does not find
-    may still be there (spec/unitary-equivalence.md 3.2, 4.2).
+    W = Q exp(A - A^T), Q random orthogonal of either determinant; Adam; all restarts at once. Evidence only: what the
+    search does not find may still exist.
+
+    Args:
+        activation: act, of the network and of the target.
+        inputs: n, numbers per step.
+        states: N.
+        restarts: networks that are trained.
+        rounds: training steps of each.
+        seed: random seed for weights and data.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -91,4 +102,6 @@ def search_memoryless(
         )
     best = int(error.argmin())
     residual = float(error[best].sqrt())
-    return Found(Candidate(*(part[best].detach() for part in candidate)), residual, residual / float(variance.sqrt()))
+    return SearchResult(
+        Candidate(*(part[best].detach() for part in candidate)), residual, residual / float(variance.sqrt())
+    )

@@ -1,7 +1,7 @@
-"""Parity by one layer with its activation in depth alone: why Theorem 5 is not about every non-linearity.
+"""Parity by one layer whose activation is outside the recurrence: counterexamples to one reading of a theorem.
 
-spec/depth.md 6: the paper says that no network with activation in depth alone, of fixed depth and width and with
-arbitrarily complex activations, computes what a 2RNN does, and names parity. These two networks compute parity.
+Lizaire et al. (2026), Theorem 5 (Section 3.3): some function of a 2RNN is computed by no network of fixed depth and
+width whose activation is only between the layers, however complex; parity is named. These two networks compute parity.
 """
 
 import math
@@ -14,17 +14,20 @@ from engram.nn import DepthRNN, LinearRNN
 
 
 def bent(u: Tensor) -> Tensor:
-    """phi(u) = cos(pi u) + 4 u: it rises everywhere (phi' >= 4 - pi > 0), so it is a homeomorphism of the line."""
+    """phi(u) = cos(pi u) + 4 u: phi' >= 4 - pi > 0, so it is a homeomorphism, as the proof of Theorem 5 assumes."""
     return torch.cos(math.pi * u) + 4 * u
 
 
 class DepthOnlyParity(nn.Module):
-    """y_t = x_1 * ... * x_t of inputs +1 and -1, for sequences of any length, by one layer of two units a channel.
+    """y_t = x_1 * ... * x_t of inputs +1 and -1, for sequences of any length, by one layer with two units per channel.
 
     The state is linear: h_1 = the number of -1 so far, h_2 = 2 h_1 (V = I, U = (-1/2, -1), b = (1/2, 1)). Then
     phi(h_1) - phi(h_2)/2 + 1/2 = cos(pi h_1) = the parity, since cos(pi h_2) = 1 and the linear parts cancel.
 
-    Inputs: ``(T, B, channels)``. Outputs: the same shape.
+    Args:
+        channels: the size of the input; parities are computed for each channel by itself.
+
+    Inputs: ``(T, B, channels)``, float64. Outputs: the same shape.
 
     Example::
 
@@ -52,10 +55,14 @@ class DepthOnlyParity(nn.Module):
 
 @torch.no_grad()
 def tanh_parity(steps: int, channels: int = 1) -> tuple[DepthRNN, nn.Linear]:
-    """Parity for at most T steps by one layer of T units a channel with tanh in depth, and a readout.
+    """Parity for at most T steps by one layer with T units per channel, tanh outside the recurrence, and a readout.
 
-    Unit i turns from -1 to 1 when the i-th -1 has come: h_i = 40 (count - i + 1/2), V = I from a start of
+    tanh of unit i goes from -1 to 1 when the i-th input -1 has come: h_i = 40 (count - i + 1/2), V = I, initial state
     -40 (i - 1/2). y = 1 + sum_i (-1)^i (tanh(h_i) + 1): exact in double precision, where tanh(20) is 1.
+
+    Args:
+        steps: T, the longest sequence.
+        channels: the size of the input.
     """
     check_size("steps", steps)
     check_size("channels", channels)

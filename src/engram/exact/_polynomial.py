@@ -6,9 +6,9 @@ import numpy as np
 
 
 def degree_of(values: Sequence[int], prime: int) -> int:
-    """The degree of f modulo p from f(0), f(1), ..., f(K-1); -1 for f = 0. Exact if it is below K <= p.
+    """The degree of f modulo p from f(0), f(1), ..., f(K-1); -1 for f = 0. Right if the degree is below K <= p.
 
-    Each difference f(z + 1) - f(z) lowers the degree by one, and leaves nothing of a constant.
+    The differences f(z + 1) - f(z) have a degree lower by one; those of a constant are 0.
 
     >>> degree_of([z**3 - z for z in range(6)], 101)
     3
