@@ -128,7 +128,7 @@ class Copy:
         failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         if program.returncode != SOME_FAILED or not failed:
             return f"{tests[0]}: pytest ended with {program.returncode}: {said.strip()[-200:]}"
-        return failed[0].partition(" ")[2].partition(" - ")[0]
+        return failed[0].partition(" ")[2][:240]
 
 
 def try_all(
