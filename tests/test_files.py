@@ -121,9 +121,10 @@ def test_a_link_made_at_the_last_moment(tmp_path: Path, monkeypatch: pytest.Monk
         unlink(path, missing_ok=missing_ok)
         path.symlink_to(outside)
 
-    with monkeypatch.context() as patched, pytest.raises(FileExistsError):
-        patched.setattr(Path, "unlink", and_link)
+    monkeypatch.setattr(Path, "unlink", and_link)
+    with pytest.raises(FileExistsError):
         prepare(tmp_path / "file", b"whole")
+    monkeypatch.undo()
     assert outside.read_text() == "mine"
 
 

@@ -94,7 +94,7 @@ def rows() -> Tensor:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("executor", ["torch", "compiled"])
 def test_equals_the_plain_loop(executor: str, dtype: torch.dtype, compiled: str) -> None:
-    """To a few roundings; NaN where torch has it. Gradients of rows without NaN and infinity: sums of some 30 numbers."""
+    """To a few roundings, and NaN where torch has it. Gradients of tame rows: each is a sum of some 30 numbers."""
     cell = EveryOperation(len(VALUES), len(VALUES), dtype=dtype)
     assert compiled_cell(cell).traced is not None, compiled_cell(cell).reason
     found = {}
