@@ -14,17 +14,24 @@ import argparse
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 import tomllib
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
+from typing import NoReturn
+
+# One thread for each copy, and for hypothesis the same examples every time. Before torch is imported.
+os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CI": "true"}
+import lightning_fabric  # noqa: F401 - here, so that every copy has what takes long to import
+import pytest
+import torch  # noqa: F401
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_suffix(".toml")
@@ -88,7 +95,7 @@ class Copy:
         self._write(path, text.replace(mutant.old, mutant.new))
         try:
             for test in mutant.tests[:1] if first else mutant.tests:
-                said = self.run([test])
+                said = self.run(test)
                 if said:
                     return f"found by {said}"
             return ""
@@ -101,37 +108,56 @@ class Copy:
         self.count += 1
         os.utime(path, (self.count, self.count))
 
-    def run(self, tests: list[str]) -> str:
+    def run(self, test: str) -> str:
         """What failed; empty if all passed."""
         shutil.rmtree(self.cache, ignore_errors=True)  # a mutant may spoil it
         shutil.copytree(self.warm, self.cache)
         self.cache.chmod(0o700)
-        words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]
-        environment = os.environ | {
-            "PYTHONPATH": str(self.tree / "src"),
-            "ENGRAM_CACHE": str(self.cache),
-            "OMP_NUM_THREADS": "1",
-            "MKL_NUM_THREADS": "1",
-            "CI": "true",  # the same examples of hypothesis every time
-        }
-        program = subprocess.Popen(
-            words, cwd=self.tree, env=environment, text=True, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        try:
-            said, _ = program.communicate(timeout=self.timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(program.pid, signal.SIGKILL)
-            program.communicate()
-            return f"{tests[0]}: no end after {self.timeout:.0f} s"
-        if program.returncode == ALL_PASSED:
+        said = self.tree.with_name("said.txt")
+        child = os.fork()  # of a process that has imported torch: starting anew takes longer than most tests
+        if not child:
+            self._test(test, said)
+        code = _wait(child, self.timeout)
+        if code is None:
+            return f"{test}: no end after {self.timeout:.0f} s"
+        if code == ALL_PASSED:
             return ""
-        failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-        if program.returncode in (WRONG_CALL, NO_TESTS):
-            raise SystemExit(f"no tests ran in {tests[0]}: {said.strip()[-500:]}")
-        if not failed:  # a crash
-            return f"{tests[0]}: pytest ended with {program.returncode}: {said.strip()[-200:]}"
-        return failed[0].partition(" ")[2][:240]
+        text = said.read_text(errors="replace")
+        if code in (WRONG_CALL, NO_TESTS):
+            raise SystemExit(f"no tests ran in {test}: {text.strip()[-500:]}")
+        failed = [line for line in text.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        return failed[0].partition(" ")[2][:240] if failed else f"{test}: pytest ended with {code}"  # a crash
+
+    def _test(self, test: str, said: Path) -> NoReturn:
+        """In a process of its own: run the tests of the copy, and end."""
+        code: int = WRONG_CALL
+        try:
+            os.setsid()
+            os.chdir(self.tree)
+            os.environ |= {"PYTHONPATH": str(self.tree / "src"), "ENGRAM_CACHE": str(self.cache)}
+            sys.path.insert(0, str(self.tree / "src"))
+            out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            for stream in (1, 2):
+                os.dup2(out, stream)
+            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", test]))
+            sys.stdout.flush()
+        except BaseException:
+            os.write(2, traceback.format_exc().encode())
+        finally:
+            os._exit(code)
+
+
+def _wait(child: int, timeout: float) -> int | None:
+    """The exit code of a child; None if it had to be killed, with all that it started."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.1)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
 
 
 def try_all(
