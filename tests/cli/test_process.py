@@ -116,6 +116,7 @@ def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
     assert "the loss is" in facts["reason"]
 
 
+@pytest.mark.slow  # tests/train has the same in one process
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_ctrl_c_while_training_and_resume(tmp_path: Path) -> None:
     """Exit code 130, how to go on, and going on."""

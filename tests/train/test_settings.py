@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engram.errors import DTypeError, EngramError, OptionError
 from engram.models import MODELS, Model
-from engram.tasks import TASKS, Adding, Copy, TransferCopy
+from engram.tasks import TASKS, Adding, Copy, PennTreebank, TransferCopy
 from engram.train import Budget, Group, Machine, Optimiser, Settings
 from engram.train._settings import FLAT
 from engram.train._settings_machine import PRECISIONS
@@ -261,13 +261,70 @@ def test_resolved(case: str) -> None:
     assert left <= {"epochs", "cosine_steps"}
 
 
-def test_fingerprints() -> None:
-    """Of what decides the result, and of nothing else."""
-    settings = Settings.of(Copy(5))
-    for same in ({"steps": 7}, {"threads": 3}, {"log_every": 3}, {"device": "cuda"}, {"test_samples": 5}):
-        assert settings.replace(**same).fingerprint() == settings.fingerprint()
-    for other in ({"seed": 1}, {"hidden": 5}, {"options": {"init": "cayley"}}, {"betas": (0.8, 0.9)}, {"warmup": 3}):
-        assert settings.replace(**other).fingerprint() != settings.fingerprint()
+# For every setting: what is given beside it, and two values of it.
+CHANGES: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "task": ({}, Copy(5), Copy(6)),
+    "model": ({}, "exprnn", "lstm"),
+    "hidden": ({}, 5, 6),
+    "layers": ({}, 1, 2),
+    "options": ({}, {}, {"init": "cayley"}),
+    "readout_bias": ({}, True, False),
+    "embedding": ({"task": PennTreebank(5)}, 0, 3),
+    "optimizer": ({}, "adam", "adamw"),
+    "lr": ({}, 1e-3, 2e-3),
+    "lr_orthogonal": ({}, 1e-3, 2e-3),
+    "weight_decay": ({}, 0.0, 1e-4),
+    "clip": ({}, 1.0, 2.0),
+    "alpha": ({"optimizer": "rmsprop"}, 0.99, 0.9),
+    "betas": ({}, (0.9, 0.999), (0.9, 0.99)),
+    "momentum": ({"optimizer": "sgd"}, 0.9, 0.8),
+    "eps": ({}, 1e-8, 1e-7),
+    "schedule": ({}, "constant", "cosine"),
+    "plateau": ({}, 2, 3),
+    "plateau_factor": ({"plateau": 2}, 0.5, 0.4),
+    "step_size": ({}, 2, 3),
+    "step_factor": ({"step_size": 2}, 0.1, 0.2),
+    "cosine_end": ({"schedule": "cosine"}, 0.0, 0.1),
+    "cosine_steps": ({"schedule": "cosine"}, 10, 11),
+    "warmup": ({}, 0, 3),
+    "groups": ({}, (Group("head.*", lr=1e-3),), (Group("head.*", lr=1e-3, weight_decay=0.1),)),
+    "steps": ({}, 7, 8),
+    "epochs": ({"samples": 128, "validate_every": 2}, 1, 2),
+    "batch": ({}, 4, 8),
+    "samples": ({"validate_every": 5}, 128, 256),
+    "valid_samples": ({}, 8, 9),
+    "test_samples": ({}, 8, 9),
+    "validate_every": ({}, 5, 6),
+    "patience": ({}, 0, 3),
+    "stop_by": ({}, "loss", "accuracy"),
+    "device": ({}, "cpu", "cuda"),
+    "processes": ({}, 1, 2),
+    "threads": ({}, 1, 2),
+    "precision": ({}, "32-true", "64-true"),
+    "save_every": ({}, 0.0, 1.0),
+    "log_every": ({}, 1, 2),
+    "probe_every": ({}, 0, 5),
+    "tensorboard": ({}, False, True),
+    "seed": ({}, 0, 1),
+}
+MAY_CHANGE = {"steps", "epochs", "test_samples", "device", "threads", "save_every", "log_every", "probe_every"}
+MAY_CHANGE |= {"tensorboard"}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_fingerprints(name: str) -> None:
+    """A checkpoint goes on only under the settings that decide what a step computes; all others may change."""
+    beside, one, other = CHANGES[name]
+    first, second = (
+        Settings.of(**({"task": Copy(5), "model": "exprnn"} | beside | {name: value})).fingerprint()
+        for value in (one, other)
+    )
+    assert (first == second) == (name in MAY_CHANGE)
+
+
+def test_every_setting_is_changed() -> None:
+    """None was forgotten above."""
+    assert CHANGES.keys() == {*FLAT, "task", "seed"}
 
 
 @pytest.mark.parametrize("name", TASKS)
