@@ -19,6 +19,7 @@ from engram.errors import (
     OptionError,
     RunError,
     ShapeError,
+    StepError,
     StoppedError,
     check_choice,
     check_size,
@@ -28,6 +29,7 @@ from engram.errors import (
 CAUGHT_AS = {
     ShapeError: (ValueError, RuntimeError),
     DTypeError: (TypeError, ValueError),
+    StepError: (RuntimeError,),
     OptionError: (ValueError,),
     NonFiniteError: (ValueError,),
     ManifoldError: (ValueError,),
