@@ -16,9 +16,9 @@ from typing import Any
 from kept import kept
 from matplotlib.lines import Line2D
 
-from engram.certify import least_hidden
 from engram.figures import INK, MUTED, SERIES, Dots, dots, new_figure, reference
 from engram.tasks import CopySinus, LagCopy, Parity, Sinus, Task, TinyShakespeare
+from engram.theory import least_hidden
 from engram.train import Settings
 
 SEEDS = range(3)

@@ -32,6 +32,7 @@ def test_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert (tmp_path / "certify.svg").read_text().count("<svg") == 1
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_matrices() -> None:
     """The matrix and FLINT's copy, 8 MB each, and little more."""
     name = next(iter(cases(1024)))

@@ -96,6 +96,7 @@ def test_memory_is_less_than_that_of_the_loop(result: dict[str, Any]) -> None:
     assert result["summary"]["memory engram/python-loop"]["geomean"] < 1
 
 
+@pytest.mark.slow
 def test_memory_of_the_loop_is_that_of_its_tensors() -> None:
     """At least the states and the pre-activations of all steps."""
     loop = ("engram.bench._contestants:LoopRNN", {})
@@ -151,6 +152,7 @@ def test_the_sizes_asked_for() -> None:
     assert set(ORIGINAL[1]) <= set(ORIGINAL[0])
 
 
+@pytest.mark.slow
 def test_against_an_earlier_version(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The earlier layers are those of the folder: here our own, copied, with a version of its own."""
     copy = tmp_path / "old"

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from engram.certify import multiset
 from engram.cli import main
 from engram.errors import OptionError
 from engram.report import plot_rac
 from engram.report._rac import JOINT
+from engram.theory.bounds import multiset
 
 
 @pytest.mark.parametrize(("depth", "steps"), [(1, 4), (2, 2), (2, 8), (3, 4), (3, 6), (4, 4)])

@@ -8,7 +8,8 @@ from typing import Annotated
 import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from engram.certify import PRIME, Range, atlas
+from engram.atlas import Range, atlas
+from engram.certify import PRIME
 from engram.cli._console import plain
 from engram.files import write_whole
 from engram.report import atlas_page, atlas_summary, plot_atlas

@@ -9,10 +9,10 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from engram.certify import sizings
 from engram.cli._console import plain
 from engram.errors import check_size
 from engram.report import plot_sizes
+from engram.theory import sizings
 
 
 @dataclass(frozen=True)

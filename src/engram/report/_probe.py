@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engram.figures import DARK, FAINT, INK, MUTED, PAPER, RED, svg_text
 from engram.files import write_whole
-from engram.probe import Profile, heading
+from engram.probe import NotMeasured, Profile
 
 COLORS = {"paper": PAPER, "ink": INK, "muted": MUTED, "faint": FAINT, "warning": RED}
 STYLE = (
@@ -60,16 +60,15 @@ def _table(profiles: tuple[Profile, ...]) -> str:
 
 def _section(number: int, profile: Profile) -> str:
     rows = [
-        f'<p class="none">{escape(heading(name))}: not measured: {escape(part)}</p>'
-        if isinstance(part, str)
-        else f"<p>{escape(part.words())}</p>"
-        for name, part in profile.parts.items()
+        f"<p class='{'none' if isinstance(part, NotMeasured) else 'part'}'>{escape(part.words())}</p>"
+        for part in profile.parts.values()
     ]
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in profile.notes)
     numbers = escape(json.dumps(profile.to_dict(), indent=1), quote=False)
     return (
         f'<h1>{escape(profile.name)}</h1>\n<p class="about">{escape(profile.model)}; {profile.length} steps; '
-        f"{escape(profile.cost.words())} expected, {profile.seconds:.1f} s taken</p>\n{notes}\n"
+        f"{escape(profile.cost.words())} expected, {profile.seconds:.1f} s taken</p>\n"
+        f"<p><strong>{escape(profile.verdict)}</strong></p>\n{notes}\n"
         f"{''.join(rows)}\n{_svg(number, profile)}\n<details><summary>numbers</summary><pre>{numbers}</pre></details>"
     )
 

@@ -4,16 +4,16 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
-from engram.certify import Chain, unroll
 from engram.errors import OptionError, check_size
 from engram.figures import BLUE, INK, MAGENTA, MUTED, ORANGE, PAPER, WIDTH, check_figure, new_figure
+from engram.theory import Chain, unroll
 
 START, END, JOINT = BLUE, ORANGE, MAGENTA
 MOST_ROWS, MOST_STEPS = 60, 24
 
 
 def plot_rac(depth: int, steps: int, path: Path) -> int:
-    """Plot the tree of :func:`engram.certify.unroll`, one row per chain, time from left to right.
+    """Plot the tree of :func:`engram.theory.unroll`, one row per chain, time from left to right.
 
     Every copy of the unit of layer 1 that joins Start and End is marked. Returns their number.
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from engram.certify import Sizing
 from engram.figures import BLUE, ORANGE, new_figure, plain_log
+from engram.theory import Sizing
 
 
 def plot_sizes(rows: list[Sizing], path: Path, title: str) -> None:
