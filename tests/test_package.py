@@ -61,7 +61,7 @@ def test_no_registry_or_machine_path_is_written_down() -> None:
             assert found is None, f"{file.relative_to(ROOT)} names {found[0]!r}"
 
 
-@pytest.mark.parametrize("room", ["bench", "certify", "convert", "figures", "probe", "report", "tasks", "train"])
+@pytest.mark.parametrize("room", ["bench", "certify", "convert", "probe", "report", "tasks", "train"])
 def test_rooms_come_when_they_are_asked_for(room: str) -> None:
     """In a fresh process: nothing else has imported them."""
     code = f"import engram, sys; assert 'engram.{room}' not in sys.modules; engram.{room}.__all__"

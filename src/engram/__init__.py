@@ -13,20 +13,7 @@ if TYPE_CHECKING:
 __version__ = version("engram")
 __all__ = ["EngramError", "__version__", "loops", "maps", "nn", "safe_globals"]
 
-_ROOMS = (
-    "bench",
-    "certify",
-    "convert",
-    "figures",
-    "loops",
-    "maps",
-    "models",
-    "nn",
-    "probe",
-    "report",
-    "tasks",
-    "train",
-)
+_ROOMS = ("bench", "certify", "convert", "loops", "maps", "models", "nn", "probe", "report", "tasks", "train")
 
 
 def __getattr__(name: str) -> Any:
