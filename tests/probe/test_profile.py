@@ -17,6 +17,7 @@ from engram.errors import OptionError, RunError, ShapeError
 from engram.probe import PARTS, Cost, NotMeasured, Subject, fisher_memory, profile, profile_run
 from engram.tasks import Adding, Copy, PAutomaC, StartEnd, Task
 from engram.train import RunDirectory, Settings, train
+from readable import faults, strange_colors
 
 KEYS = {"gradient_reach", "fisher_memory", "memory_capacity", "spectrum", "lyapunov", "separation_rank"}
 
@@ -216,10 +217,22 @@ def test_the_picture(lstm: Any, tmp_path: Path) -> None:
         lstm.plot(tmp_path / "d.txt")
 
 
-@pytest.mark.parametrize("make", [lambda: engram.nn.RAC(3, 4, 2), lambda: nn.Linear(2, 2), lambda: nn.ReLU()])
-def test_every_picture_can_be_plotted(make: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: engram.nn.RAC(3, 4, 2),
+        lambda: engram.nn.NonNormalRNN(3, 12, num_layers=2),
+        lambda: nn.LSTM(8, 16),
+        lambda: nn.Linear(2, 2),
+        lambda: nn.ReLU(),
+    ],
+)
+def test_every_figure_is_readable(make: Any, tmp_path: Path) -> None:
     """Also where curves are zero or missing (a warning would fail the test)."""
-    profile(make(), input_size=3 if isinstance(make(), nn.ReLU) else None, length=60).plot(tmp_path / "a.svg")
+    found = profile(make(), input_size=3 if isinstance(make(), nn.ReLU) else None, length=60)
+    assert faults(found.figure()) == []
+    found.plot(tmp_path / "a.svg")
+    assert strange_colors((tmp_path / "a.svg").read_text()) == set()
 
 
 # Runs

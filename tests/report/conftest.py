@@ -1,4 +1,4 @@
-"""Every figure that a test of this room writes is measured; pages of profiles have their own room's figures."""
+"""Every figure that a test of this room writes is measured."""
 
 import pytest
 
@@ -6,6 +6,5 @@ from readable import watched
 
 
 @pytest.fixture(autouse=True)
-def _readable(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.path.name != "test_probe.py":
-        watched(monkeypatch)
+def _readable(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched(monkeypatch)

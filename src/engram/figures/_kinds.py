@@ -50,9 +50,8 @@ def dots(axes: "Axes", table: Mapping[str, Mapping[str, float]], series: Mapping
         points = [(values[name], place) for place, values in enumerate(table.values()) if name in values]
         if points:
             face = look.color if look.filled else PAPER
-            shape: dict[str, Any] = {"marker": look.marker, "markersize": 6.5, "markeredgewidth": 1.3}
-            axes.plot(*zip(*points, strict=True), "", color=look.color, markerfacecolor=face, label=name, **shape)
-            axes.lines[-1].set_linestyle("")
+            shape: dict[str, Any] = {"linestyle": "", "marker": look.marker, "markersize": 6.5, "markeredgewidth": 1.3}
+            axes.plot(*zip(*points, strict=True), color=look.color, markerfacecolor=face, label=name, **shape)
     axes.set_xscale("log")
     plain_log(axes.xaxis)
     rows(axes, list(table))

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from engram.errors import NonFiniteError, check_size
+from engram.figures import BLUE
 from engram.probe._cost import FLOPS, Cost
 from engram.probe._json import as_json
 from engram.probe._part import Part
-from engram.probe._picture import BLUE, label
 from engram.probe._regression import Reader, observe, products, sample_inputs
 from engram.probe._setup import Setup
 from engram.probe._subject import Subject
@@ -96,7 +96,7 @@ class MemoryCapacity(Part):
         axes.step(range(len(shown)), shown, where="mid", color=BLUE, linewidth=1)
         title = f"Memory capacity: {self.total:.3g} of at most {self.states}"
         top = 1.05 * max(*shown, self.floor)
-        label(axes, title, xlabel="lag", ylabel="$r^2$, summed over inputs", ylim=(0, top))
+        axes.set(title=title, xlabel="lag", ylabel="$r^2$, summed over inputs", ylim=(0, top))
 
 
 def memory_capacity(

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import check_size
+from engram.figures import BLUE, MUTED, ORANGE
 from engram.probe._cost import Cost
 from engram.probe._decay import LEFT, Decay, expected_horizon, fit_decay, horizon
 from engram.probe._json import as_json
 from engram.probe._part import Part
-from engram.probe._picture import BLUE, LIGHT_GREY, ORANGE, label
 from engram.probe._setup import Loss, Setup
 from engram.probe._subject import Subject
 
@@ -113,12 +113,12 @@ class GradientReach(Part):
             axes.plot(lags, [norms[lag] for lag in lags], color=color, linewidth=width, label=kind)
         if max(self.norms) > 0:
             axes.set_yscale("log")
-            axes.axhline(LEFT * max(self.norms), color=LIGHT_GREY, linewidth=0.8, linestyle=":")
-            axes.legend(frameon=False, fontsize=8)
+            axes.axhline(LEFT * max(self.norms), color=MUTED, linewidth=0.8, linestyle=":")
+            axes.legend()
         if self.horizon is not None:
-            axes.axvline(self.horizon, color=LIGHT_GREY, linewidth=0.8, linestyle=":")
+            axes.axvline(self.horizon, color=MUTED, linewidth=0.8, linestyle=":")
         title = f"Gradient reach: {self.verdict} ({self.decay.kind})"
-        label(axes, title, xlabel="lag", ylabel="norm of the gradient")
+        axes.set(title=title, xlabel="lag", ylabel="norm of the gradient")
 
 
 def gradient_reach(

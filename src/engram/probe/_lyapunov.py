@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from engram.errors import OptionError, ShapeError, check_size
+from engram.figures import BLUE, MUTED
 from engram.probe._cost import Cost, seconds_of
 from engram.probe._frames import Jacobian, growth_rates
 from engram.probe._json import as_json
 from engram.probe._part import Part
-from engram.probe._picture import BLUE, GREY, label
 from engram.probe._setup import Setup
 from engram.probe._tangents import Step, step_with_tangents
 
@@ -133,12 +133,12 @@ class Lyapunov(Part):
     def plot(self, axes: Any) -> None:
         """The exponents with their error bars."""
         places = np.arange(1, len(self.exponents) + 1)
-        axes.axhline(0, color=GREY, linewidth=0.9)
+        axes.axhline(0, color=MUTED, linewidth=0.9)
         axes.errorbar(places, self.exponents, self.errors, color=BLUE, fmt="o-", markersize=3, linewidth=0.9)
         axes.xaxis.get_major_locator().set_params(integer=True)
         dead = f", {self.dead} of {len(places)} dead" if self.dead else ""
         title = f"Lyapunov exponents, {self.steps} steps{dead}"
-        label(axes, title, xlabel="exponent number", ylabel="growth per step (log)")
+        axes.set(title=title, xlabel="exponent number", ylabel="growth per step (log)")
 
 
 def lyapunov(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from engram.figures import MUTED
 from engram.probe._cost import Cost
 from engram.probe._json import as_json
-from engram.probe._picture import GREY
 from engram.probe._setup import Setup
 
 Plot = Callable[[Any], None]
@@ -93,9 +93,9 @@ class NotMeasured:
     def plot(self, axes: Any) -> None:
         """An empty panel with the reason in it."""
         axes.set_axis_off()
-        axes.set_title(self.title, loc="left", fontsize=10)
+        axes.set_title(self.title)
         words = "\n".join(textwrap.wrap(f"not measured: {self.reason}", 44))
-        axes.text(0.5, 0.5, words, ha="center", va="center", fontsize=8, color=GREY, transform=axes.transAxes)
+        axes.text(0.5, 0.5, words, ha="center", va="center", color=MUTED, transform=axes.transAxes)
 
     def to_dict(self) -> dict[str, Any]:
         return {"reason": self.reason}

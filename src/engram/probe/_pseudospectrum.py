@@ -16,6 +16,7 @@ from scipy.linalg.lapack import dsterf  # eigenvalues of a tridiagonal matrix, w
 from torch import Tensor
 
 from engram.errors import check_between, check_size
+from engram.figures import SKY
 from engram.probe._arrays import square_matrix
 from engram.probe._json import as_json
 
@@ -49,14 +50,11 @@ class Pseudospectrum:
         return {**as_json(self), "kreiss": as_json(self.kreiss)}
 
     def plot(self, axes: Any) -> None:
-        """Contours at 10^-1, 10^-2, ..."""
+        """Contours at 10^-1 (outermost), 10^-2, ..., down to 10^-8."""
         height = np.log10(np.maximum(self.smallest, 1e-16))
         levels = np.arange(max(-8, np.floor(height.min())), 0)
         if len(levels):
-            lines = axes.contour(
-                self.real, self.imag, height, levels=levels, cmap="viridis", vmin=-8, vmax=2, linewidths=0.8
-            )
-            axes.clabel(lines, fmt="$10^{%d}$", fontsize=7)
+            axes.contour(self.real, self.imag, height, levels=levels, colors=[SKY], linestyles="-", linewidths=0.8)
 
 
 def pseudospectrum(W: Tensor | np.ndarray, *, points: int = 48, reach: float | None = None) -> Pseudospectrum:

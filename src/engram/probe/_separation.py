@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import NonFiniteError, OptionError, check_size
+from engram.figures import BLUE, MUTED, ORANGE
 from engram.probe._cost import Cost
 from engram.probe._part import Part, Plot
-from engram.probe._picture import BLUE, GREY, LIGHT_GREY, ORANGE, label
 from engram.probe._setup import Setup
 from engram.probe._start_end import TEMPLATES, in_double, start_end_matrices, template_inputs
 from engram.probe._subject import Subject
@@ -71,19 +71,19 @@ class SeparationRank(Part):
         """The singular values, and the tolerance."""
         shown = [value if value > 0 else math.nan for value in self.singular]
         axes.semilogy(range(1, len(shown) + 1), shown, ".-", color=BLUE, linewidth=1)
-        axes.axhline(self.tolerance, color=LIGHT_GREY, linewidth=0.8, linestyle=":")
+        axes.axhline(self.tolerance, color=MUTED, linewidth=0.8, linestyle=":")
         title = f"Separation rank: {self.rank} of at most {min(self.side)}"
-        label(axes, title, xlabel="number", ylabel="singular value")
+        axes.set(title=title, xlabel="index, largest first", ylabel="singular value")
 
     def plot_splits(self, axes: Any) -> None:
         """The rank over the number of steps in the start, beside the most it can be."""
         splits = list(self.by_split)
         most = [self.templates ** min(split, self.length - split) for split in splits]
         most = most if self.whole else [min(bound, *self.side) for bound in most]
-        axes.plot(splits, most, color=GREY, linewidth=0.9, linestyle=":", label="at most")
+        axes.plot(splits, most, color=MUTED, linewidth=0.9, linestyle=":", label="at most")
         axes.plot(splits, list(self.by_split.values()), "o-", color=ORANGE, linewidth=1, markersize=4, label="rank")
-        label(axes, "Separation rank by split", xlabel="steps in the start", ylabel="rank", ylim=(0, None))
-        axes.legend(frameon=False, fontsize=7)
+        axes.set(title="Separation rank by split", xlabel="steps in the start", ylabel="rank", ylim=(0, None))
+        axes.legend()
 
 
 def separation_rank(

@@ -16,13 +16,13 @@ from scipy.linalg import schur
 from torch import Tensor
 
 from engram.errors import check_size
+from engram.figures import BLUE, MUTED, RED
 from engram.probe._arrays import square_matrix
 from engram.probe._cost import Cost
 from engram.probe._growth import ROUNDING, Growth, transient_growth
 from engram.probe._json import as_json
 from engram.probe._linear import LARGEST_JACOBIAN, Tangent
 from engram.probe._part import Part, Plot
-from engram.probe._picture import BLUE, GREY, RED, label
 from engram.probe._pseudospectrum import Pseudospectrum, pseudospectrum
 from engram.probe._reached import DIRECTIONS
 from engram.probe._setup import Setup
@@ -137,21 +137,22 @@ class Spectrum(Part):
     def plot(self, axes: Any) -> None:
         """Eigenvalues, the unit circle, and the lines of the pseudospectrum."""
         turn = np.linspace(0, 2 * np.pi, 361)
-        axes.plot(np.cos(turn), np.sin(turn), color=GREY, linewidth=0.9, linestyle=":")
+        axes.plot(np.cos(turn), np.sin(turn), color=MUTED, linewidth=0.9, linestyle=":")
         if self.pseudo is not None:
             self.pseudo.plot(axes)
         axes.plot(self.eigenvalues.real, self.eigenvalues.imag, ".", color=RED, markersize=4)
-        title = f"Spectrum, departure {self.departure:.3g}, max |W^t| {self.growth.peak:.3g}"
-        label(axes, title, xlabel="Re", ylabel="Im", aspect="equal")
+        title = f"Spectrum: departure {self.departure:.2g}\nlargest |W^t| {self.growth.peak:.3g}"
+        words = "real part" + (" (contours: pseudospectrum, outermost 0.1)" if self.pseudo is not None else "")
+        axes.set(title=title, xlabel=words, ylabel="imaginary part", aspect="equal")
 
     def plot_growth(self, axes: Any) -> None:
         """|W^t| and what the eigenvalues alone would give, radius^t."""
         times, norms = self.growth.times, self.growth.norms
-        axes.plot(times, self.radius ** times.astype(float), color=GREY, linestyle=":", label="radius^t")
+        axes.plot(times, self.radius ** times.astype(float), color=MUTED, linestyle=":", label="radius^t")
         axes.plot(times, norms, color=BLUE, label="|W^t|")
         limits = (max(min(norms[-1], 1.0) / 2, 1e-6), 2 * self.growth.peak)
-        label(axes, "Transient growth", xlabel="steps t", ylabel="largest gain", yscale="log", ylim=limits)
-        axes.legend(fontsize=7, frameon=False)
+        axes.set(title="Transient growth", xlabel="steps t", ylabel="largest gain", yscale="log", ylim=limits)
+        axes.legend()
 
 
 def spectrum(W: Tensor | np.ndarray, *, grid: int = 48, steps: int = 256) -> Spectrum:

@@ -9,11 +9,11 @@ from scipy.linalg import schur
 from torch import Tensor, nn
 
 from engram.errors import NonFiniteError, OptionError
+from engram.figures import BLUE, MUTED, SERIES
 from engram.maps import Schur
 from engram.probe._cost import Cost
 from engram.probe._matrices import RecurrentMatrix, recurrent_matrices
 from engram.probe._part import Part
-from engram.probe._picture import BLUE, LAYERS, LIGHT_GREY, label
 from engram.probe._setup import Setup
 from engram.probe._subject import Subject
 
@@ -80,21 +80,23 @@ class Structure(Part):
 
     def plot(self, axes: Any) -> None:
         """The mean of |Theta| by distance from the diagonal, and the eigenvalues of the first layer beside it."""
-        for color, matrix in zip(LAYERS, self.matrices, strict=False):
+        for color, matrix in zip(SERIES, self.matrices, strict=False):
             axes.plot(range(1, len(matrix.delay) + 1), matrix.delay, color=color, linewidth=1, label=matrix.name)
         if len(self.matrices) > 1:
-            axes.legend(frameon=False, fontsize=7, loc="upper left")
+            axes.legend(loc="upper left")
         first = self.matrices[0]
         points = np.array(first.moduli) * np.exp(1j * np.array(first.angles))
         circle = np.exp(1j * np.linspace(0, 2 * np.pi, 200))
         inner = axes.inset_axes((0.68, 0.58, 0.32, 0.42))
-        inner.plot(circle.real, circle.imag, color=LIGHT_GREY, linewidth=0.6)
+        inner.plot(circle.real, circle.imag, color=MUTED, linewidth=0.6)
         inner.scatter(points.real, points.imag, s=3, color=BLUE)
         inner.set(aspect="equal", xticks=[], yticks=[])
         inner.spines[:].set_visible(False)
         top = max(0.01, *(max(matrix.delay, default=0.0) for matrix in self.matrices))
         title = f"Structure: drift {first.drift:.2g}, triangle {first.triangle:.0%}"
-        label(axes, title, xlabel="below the diagonal", ylabel="mean of the Schur form", ylim=(0, 2.2 * top))
+        axes.set(
+            title=title, xlabel="distance below the diagonal", ylabel="mean of the Schur form", ylim=(0, 2.2 * top)
+        )
 
 
 def learned_structure(model: nn.Module | Subject) -> Structure:

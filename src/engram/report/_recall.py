@@ -24,4 +24,5 @@ def plot_recall(histories: dict[str, list[float]], chance: float, title: str, pa
         reference(axes, 100 * chance)
         axes.set(xlabel="training updates", ylabel="symbols recalled (%)", ylim=(-3, 103))
         axes.margins(x=0.01)
+        axes.locator_params(axis="x", integer=True, min_n_ticks=1)
         label_right(axes, labels)

@@ -1,4 +1,4 @@
-"""What depth and width cost for a lag, as a picture."""
+"""What depth and width cost for a lag, as a figure."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The picture of a recurrent matrix: its eigenvalues, its singular values, its Schur form."""
+"""The figure of a recurrent matrix: its eigenvalues, its singular values, its Schur form."""
 
 from pathlib import Path
 

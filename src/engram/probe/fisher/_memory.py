@@ -19,12 +19,12 @@ import numpy as np
 from torch import Tensor
 
 from engram.errors import check_between, check_choice, check_size
+from engram.figures import BLUE, MUTED, ORANGE, PAPER, RED
 from engram.probe._arrays import double_array, square_matrix
 from engram.probe._cost import Cost
 from engram.probe._json import as_json
 from engram.probe._linear import LARGEST_JACOBIAN
 from engram.probe._part import Part
-from engram.probe._picture import BLUE, GREY, ORANGE, RED, label
 from engram.probe._reached import DIRECTIONS, Reached
 from engram.probe._setup import Setup
 from engram.probe.fisher._arithmetic import PRECISIONS, as_real, fisher_numbers
@@ -158,12 +158,14 @@ class FisherMemory(Part):
         axes.plot(lags, self.delay_bound, color=ORANGE, linestyle="--", label="delay line of the same growth")
         axes.plot(lags, self.curve, color=BLUE, linewidth=2, label="J(k)")
         axes.plot(lags, np.cumsum(self.curve), color=BLUE, linewidth=0.9, label="sum up to lag k")
-        axes.axhline(self.normal_bound, color=GREY, linewidth=0.9, linestyle=":", label="normal: 1 / eps")
+        axes.axhline(self.normal_bound, color=MUTED, linewidth=0.9, linestyle=":", label="normal: 1 / eps")
         axes.axhline(self.bound, color=RED, linewidth=0.9, linestyle=":", label="any: N / eps")
         lowest = max(self.curve[self.curve > 0].min(initial=1.0), 1e-6 * self.normal_bound)
         title = f"Fisher memory, J_tot = {self.total:.4g}"
-        label(axes, title, xlabel="lag k", ylabel="Fisher information", yscale="log", ylim=(lowest / 2, 2 * self.bound))
-        axes.legend(fontsize=7, edgecolor="none", framealpha=0.85)  # it may stand upon a bound
+        axes.set(
+            title=title, xlabel="lag k", ylabel="Fisher information", yscale="log", ylim=(lowest / 2, 2 * self.bound)
+        )
+        axes.legend(frameon=True, facecolor=PAPER, edgecolor="none")  # it may stand upon a bound
 
 
 def fisher_memory(
