@@ -75,7 +75,7 @@ def test_a_long_one_is_sampled() -> None:
     assert not found.whole
     assert found.side == (64, 64)
     assert set(found.by_split) == {5, 10, 15}
-    assert "sampled" in found.words()
+    assert "Sampled at 64 starts and 64 ends of sequences of 20 steps" in found.words()
 
 
 def test_a_model_of_its_own_dtype() -> None:

@@ -58,8 +58,10 @@ class SeparationRank(Part):
         return f"{self.rank} of at most {min(self.side)} between start and end, effective rank {self.effective:.3g}."
 
     def details(self) -> str:
-        how = "" if self.whole else f", sampled at {self.side[0]} starts and {self.side[1]} ends: a lower bound"
-        return f"Measured on all sequences of {self.length} steps made of {self.templates} template inputs{how}."
+        sequences = f"sequences of {self.length} steps made of {self.templates} template inputs"
+        if self.whole:
+            return f"Measured on all {sequences}."
+        return f"Sampled at {self.side[0]} starts and {self.side[1]} ends of {sequences}: a lower bound."
 
     def brief(self) -> str:
         return f"{self.rank} of {min(self.side)}"
