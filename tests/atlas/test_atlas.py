@@ -59,6 +59,7 @@ def test_a_range_of_nothing(name: str) -> None:
         Range(**{name: 0})
 
 
+@pytest.mark.slow
 def test_processes(tmp_path: Path) -> None:
     """In other processes the same as here; each line is a certificate that can be checked."""
     small = Range(max_side=4, max_modes=2, max_channels=2, max_depth=2)

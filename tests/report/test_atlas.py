@@ -9,7 +9,7 @@ import pytest
 from engram.atlas import Range, survey
 from engram.certify import TTEqualCoresClaim, certify, rac_claim
 from engram.errors import OptionError
-from engram.report import atlas_page, atlas_summary, draw_atlas
+from engram.report import atlas_page, atlas_summary, plot_atlas
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +43,10 @@ def test_page_without_anything() -> None:
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_picture(found: dict[str, Any], ending: str, tmp_path: Path) -> None:
     path = tmp_path / "new" / f"atlas.{ending}"
-    draw_atlas(found, path)
+    plot_atlas(found, path)
     assert path.stat().st_size > 5000
 
 
 def test_another_ending_is_refused(found: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"\.svg or \.png, got .*\.pdf"):
-        draw_atlas(found, tmp_path / "atlas.pdf")
+        plot_atlas(found, tmp_path / "atlas.pdf")

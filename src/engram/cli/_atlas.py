@@ -12,7 +12,7 @@ from engram.atlas import Range, atlas
 from engram.certify import PRIME
 from engram.cli._console import plain
 from engram.files import write_whole
-from engram.report import atlas_page, atlas_summary, draw_atlas
+from engram.report import atlas_page, atlas_summary, plot_atlas
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Atlas(Range):
             )
         write_whole(self.output / "atlas.json", json.dumps(found, separators=(",", ":")).encode() + b"\n")
         write_whole(self.output / "atlas.md", atlas_page(found).encode())
-        draw_atlas(found, self.output / "atlas.svg")
+        plot_atlas(found, self.output / "atlas.svg")
         print(json.dumps(found) if self.json else atlas_summary(found))
         console.print(f"table: {self.output / 'atlas.md'}, {self.output / 'atlas.json'}")
         console.print(f"figure: {self.output / 'atlas.svg'}")

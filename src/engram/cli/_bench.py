@@ -28,34 +28,34 @@ from engram.bench import (
     bench_runs,
     bench_token,
     bench_train,
-    draw_cells,
-    draw_certify,
-    draw_layers,
-    draw_linear,
-    draw_maps,
-    draw_products,
-    draw_runs,
-    draw_token,
-    draw_train,
+    plot_cells,
+    plot_certify,
+    plot_layers,
+    plot_linear,
+    plot_maps,
+    plot_products,
+    plot_runs,
+    plot_token,
+    plot_train,
 )
 from engram.bench._markdown import markdown
 from engram.bench.certify import BASE as CERTIFY_BASE
 from engram.bench.token import BASE as TOKEN_BASE
 from engram.errors import OptionError, check_size
+from engram.figures import check_figure
 from engram.files import write_whole
-from engram.pictures import check_picture
 
 # What is raced, how it is drawn, what tells the rows apart, what the times are divided by, what is asked for.
 RACES: dict[str, tuple[Any, Any, tuple[str, ...], str, dict[str, Any]]] = {
-    "layers": (bench_layers, draw_layers, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", LAYER_TARGETS),
-    "cells": (bench_cells, draw_cells, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", CELL_TARGETS),
-    "maps": (bench_maps, draw_maps, ("N",), "torch.linalg.matrix_exp", MAP_TARGETS),
-    "certify": (bench_certify, draw_certify, ("side",), CERTIFY_BASE, CERTIFY_TARGETS),
-    "linear": (bench_linear, draw_linear, ("T", "B", "H", "N"), "LinearRNN, step loop", LINEAR_TARGETS),
-    "products": (bench_products, draw_products, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", PRODUCT_TARGETS),
-    "token": (bench_token, draw_token, ("H",), TOKEN_BASE, TOKEN_TARGETS),
-    "train": (bench_train, draw_train, ("case",), "bare loop", TRAIN_TARGETS),
-    "runs": (bench_runs, draw_runs, ("case",), "1 at once", RUNS_TARGETS),
+    "layers": (bench_layers, plot_layers, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", LAYER_TARGETS),
+    "cells": (bench_cells, plot_cells, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", CELL_TARGETS),
+    "maps": (bench_maps, plot_maps, ("N",), "torch.linalg.matrix_exp", MAP_TARGETS),
+    "certify": (bench_certify, plot_certify, ("side",), CERTIFY_BASE, CERTIFY_TARGETS),
+    "linear": (bench_linear, plot_linear, ("T", "B", "H", "N"), "LinearRNN, step loop", LINEAR_TARGETS),
+    "products": (bench_products, plot_products, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", PRODUCT_TARGETS),
+    "token": (bench_token, plot_token, ("H",), TOKEN_BASE, TOKEN_TARGETS),
+    "train": (bench_train, plot_train, ("case",), "bare loop", TRAIN_TARGETS),
+    "runs": (bench_runs, plot_runs, ("case",), "1 at once", RUNS_TARGETS),
 }
 
 
@@ -90,7 +90,7 @@ class Bench:
     def run(self) -> None:
         check_size("--repeats", self.repeats)
         figure = self.figure or Path(f"bench-{self.what}.svg")
-        check_picture(figure, "--figure")
+        check_figure(figure, "--figure")
         more: dict[str, Any] = {}
         for flag, what in (("against", "layers"), ("only", "cells")):
             if value := getattr(self, flag):

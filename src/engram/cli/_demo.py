@@ -10,9 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 
 from engram.errors import check_size
+from engram.figures import check_figure
 from engram.maps import orthogonality_error
 from engram.nn import RNN
-from engram.pictures import check_picture, save_picture
+from engram.report import plot_recall
 from engram.tasks import Batch, Copy
 from engram.train import without_denormals
 
@@ -38,7 +39,7 @@ class Demo:
     def run(self) -> None:
         check_size("--updates", self.updates)
         if self.figure:
-            check_picture(self.figure, "--figure")
+            check_figure(self.figure, "--figure")
         task, console = Copy(check_size("--delay", self.delay)), Console(highlight=False)
         torch.manual_seed(self.seed)
         orthogonal = RNN(task.input_size, HIDDEN, map="exponential", activation="modrelu", bias=False)
@@ -58,7 +59,8 @@ class Demo:
         error = orthogonality_error(orthogonal.cells[0].weight_hh.detach())
         console.print(f"After {self.updates} updates the recurrent matrix is still orthogonal to {error:.0e}.")
         if self.figure:
-            _draw({name: runner.history for name, runner in runners.items()}, task, self.figure)
+            histories = {name: runner.history for name, runner in runners.items()}
+            plot_recall(histories, task.chance, f"Copying problem, {task.delay} blank steps", self.figure)
             console.print(f"figure: {self.figure}")
 
     def _train(self, task: Copy, runners: "dict[str, Runner]", console: Console) -> None:
@@ -140,19 +142,3 @@ def _verdict(recall: float) -> str:
     if recall > 0.9:
         return "remembers"
     return "remembers in part" if recall > 0.5 else "does not remember"
-
-
-def _draw(histories: dict[str, list[float]], task: Copy, path: Path) -> None:
-    from matplotlib.figure import Figure  # slow to import, and only needed here
-
-    figure = Figure(figsize=(7, 3), layout="constrained")
-    axis = figure.subplots()
-    for (name, history), color in zip(histories.items(), ("#0b5fa5", "#d98c3f"), strict=True):
-        axis.plot([100 * recall for recall in history], label=name, color=color, linewidth=1.6)
-    axis.axhline(100 * task.chance, color="#888888", linewidth=0.8, linestyle=":")
-    axis.annotate("chance", (0, 100 * task.chance), xytext=(2, 3), textcoords="offset points", color="#888888")
-    axis.set(xlabel="update", ylabel="symbols recalled (%)", ylim=(-3, 103))
-    axis.set_title(f"Copying problem, {task.delay} blank steps", loc="left", fontsize=10)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False, loc="center right")
-    save_picture(figure, path)

@@ -12,7 +12,7 @@ from engram.cli._subcommands import subcommands
 from engram.errors import OptionError, check_size
 from engram.models import make_core
 from engram.nn import Recurrent
-from engram.report import draw_rac, draw_spectrum
+from engram.report import plot_rac, plot_spectrum
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Spectrum:
         matrix = getattr(cell, "rotation", None) if hasattr(cell, "rotation") else getattr(cell, "weight_hh", None)
         if matrix is None or matrix.shape[0] != matrix.shape[1]:  # that of gates is a block for each
             raise OptionError(f"{self.model} has no recurrent matrix whose spectrum could be drawn")
-        draw_spectrum(matrix, self.output, f"{self.model}, N = {self.hidden}, at the start")
+        plot_spectrum(matrix, self.output, f"{self.model}, N = {self.hidden}, at the start")
         plain().print(f"figure: {self.output}")
 
 
@@ -57,7 +57,7 @@ class Circuit:
     """Where the picture goes (.svg or .png)."""
 
     def run(self) -> None:
-        count = draw_rac(self.depth, self.steps, self.output)
+        count = plot_rac(self.depth, self.steps, self.output)
         copies = "copy" if count == 1 else "copies"
         plain().print(f"{count} {copies} of the unit of layer 1 that joins Start and End\nfigure: {self.output}")
 

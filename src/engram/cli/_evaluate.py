@@ -11,7 +11,7 @@ from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.cli._options import read_options
 from engram.files import printable
-from engram.report import draw_curves
+from engram.report import plot_curves
 from engram.train import RunDirectory, evaluate
 
 
@@ -50,5 +50,5 @@ class Evaluate:
             for split, scores in results.items():
                 print(f"{split}: " + ", ".join(f"{name} {score:.5g}" for name, score in scores.items()))
         if self.plot:
-            draw_curves(run, run.folder / "curves.svg")
+            plot_curves(run, run.folder / "curves.svg")
             console.print(f"figure: {printable(str(run.folder / 'curves.svg'))}")

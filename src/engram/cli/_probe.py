@@ -39,7 +39,7 @@ class Probe:
     """D, where the model does not say how many inputs it reads."""
     length: int | None = None
     """The steps looked back: 200; of a run, those of its task, up to 1,000."""
-    parts: tuple[str, ...] = PARTS
+    parts: tuple[str, ...] = tuple(PARTS)
     """What is measured."""
     option: tuple[str, ...] = ()
     """What the factory is called with, as NAME=VALUE."""
@@ -84,7 +84,7 @@ class Probe:
             if self.output.suffix == ".html":
                 write_probe_page(self.output, *found)
             else:
-                found[0].draw(self.output)
+                found[0].plot(self.output)
             console.print(f"{'page' if self.output.suffix == '.html' else 'figure'}: {self.output}")
 
     def _show(self, found: list[Profile]) -> None:

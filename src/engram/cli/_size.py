@@ -11,7 +11,7 @@ from rich.table import Table
 
 from engram.cli._console import plain
 from engram.errors import check_size
-from engram.report._size import draw_sizes
+from engram.report import plot_sizes
 from engram.theory import sizings
 
 
@@ -51,5 +51,5 @@ class Size:
             best = next(row for row in rows if row.fewest)
             print(f"with the least: {best.parameters:,} parameters, {best.depth:,} x {best.hidden:,} units")
         if self.output is not None:
-            draw_sizes(rows, self.output, title)
+            plot_sizes(rows, self.output, title)
             plain(stderr=True).print(f"figure: {self.output}")

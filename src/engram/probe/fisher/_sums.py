@@ -3,7 +3,7 @@
     S_m = sum_{k<m} W^k S W^k',     S_2m = S_m + W^m S_m W^m'.
 
 The sum over all k solves the discrete Lyapunov equation C = W C W' + S. Every term is positive, so nothing cancels.
-A matrix is a numpy array or a flint ``arb_mat``: both add with + and have ``transpose()``; the product is handed in.
+A matrix is a numpy array or a flint ``arb_mat``: both add with + and have ``transpose()``; the product is an argument.
 """
 
 import math
@@ -14,7 +14,7 @@ Matrix = Any
 Product = Callable[[Matrix, Matrix], Matrix]
 
 DOUBLINGS = 50
-"""2^50 steps: a spectral radius nearer to 1 than that is 1."""
+"""At most 2^50 steps: a spectral radius nearer to 1 counts as 1."""
 TAIL = 2.0**-66
 """What the terms left out may add, as a share of the smallest eigenvalue of the sum."""
 
@@ -31,7 +31,9 @@ def finite_sum(matrix: Matrix, start: Matrix, steps: int, product: Product) -> M
     return total
 
 
-def endless_sum(matrix: Matrix, start: Matrix, product: Product, norm: Callable[[Matrix], float]) -> tuple[Matrix, int]:
+def infinite_sum(
+    matrix: Matrix, start: Matrix, product: Product, norm: Callable[[Matrix], float]
+) -> tuple[Matrix, int]:
     """The sum over all k for S = I, and the number of steps after which the rest is below ``TAIL``.
 
     With q = |W^m|_F < 1 the rest is at most q^2 / (1 - q^2) |S_m|_F, and the sum is at least I: what is left out

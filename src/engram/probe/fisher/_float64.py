@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
-from engram.probe._gramian import endless_sum, finite_sum
+from engram.probe.fisher._sums import finite_sum, infinite_sum
 
 
 @dataclass(frozen=True)
-class Found:
+class FisherNumbers:
     """Fisher memory for noise of variance 1, in whatever arithmetic."""
 
     matrix: np.ndarray
@@ -21,6 +21,7 @@ class Found:
     error: float
     """Of J_tot."""
     method: str
+    """The arithmetic, as it is shown."""
 
 
 def responses(recurrent: np.ndarray, signal: np.ndarray, lags: int) -> np.ndarray:
@@ -31,16 +32,16 @@ def responses(recurrent: np.ndarray, signal: np.ndarray, lags: int) -> np.ndarra
     return np.stack(columns, 1)
 
 
-def float64(recurrent: np.ndarray, signal: np.ndarray, lags: int, steps: int | None) -> Found | None:
-    """J_kl, J^(s) and J_tot through the Cholesky factor of C; None where float64 cannot do it at all.
+def float64(recurrent: np.ndarray, signal: np.ndarray, lags: int, steps: int | None) -> FisherNumbers | None:
+    """J_kl, J^(s) and J_tot through the Cholesky factor of C; None where float64 cannot compute them at all.
 
-    C is scaled to a unit diagonal. The relative error is taken as N 2^-52 times the condition number of that, or as the
-    error of Tr J^(s) = N, which holds for every W, if it is larger.
+    C is scaled to a unit diagonal. The relative error is estimated as N 2^-52 times the condition number of that, or as
+    the error of Tr J^(s) = N, which holds for every W, if it is larger.
     """
     one = np.eye(len(recurrent))
-    with np.errstate(all="ignore"):  # a sum that overflows is found by its steps, and by what is not finite
+    with np.errstate(all="ignore"):  # a sum that overflows is noticed below
         if steps is None:
-            covariance, taken = endless_sum(recurrent, one, np.matmul, lambda matrix: float(np.linalg.norm(matrix)))
+            covariance, taken = infinite_sum(recurrent, one, np.matmul, lambda matrix: float(np.linalg.norm(matrix)))
         else:
             covariance, taken = finite_sum(recurrent, one, steps, np.matmul), steps
     if not taken or not np.isfinite(covariance).all():
@@ -58,4 +59,4 @@ def float64(recurrent: np.ndarray, signal: np.ndarray, lags: int, steps: int | N
     total = float(signal @ spatial @ signal)
     identity = abs(float(np.trace(spatial)) / len(recurrent) - 1)
     share = max(len(scaled) * float(np.linalg.cond(scaled)) * 2.0**-52, identity)
-    return Found(white.T @ white, spatial, total, share * abs(total), "float64")
+    return FisherNumbers(white.T @ white, spatial, total, share * abs(total), "float64")

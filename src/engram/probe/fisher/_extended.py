@@ -1,6 +1,6 @@
 """Fisher memory in ball arithmetic (FLINT's arb): every number carries a proven bound of its error.
 
-The precision rises until the balls are small enough; so the answer is certain, not merely repeated.
+The number of bits rises until the balls are small enough.
 """
 
 import operator
@@ -9,23 +9,25 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 
 from engram.errors import OptionError
-from engram.probe._float64 import Found
-from engram.probe._gramian import TAIL, endless_sum, finite_sum
+from engram.probe.fisher._float64 import FisherNumbers
+from engram.probe.fisher._sums import TAIL, finite_sum, infinite_sum
 
 FIRST, MOST = 192, 6144
 """Bits to begin with, and to give up at."""
 
 
-def extended(recurrent: np.ndarray, signal: np.ndarray, lags: int, steps: int | None, tolerance: float) -> Found:
-    """J_kl (lags, lags), J^(s) (N, N) and J_tot of h_t = W h_{t-1} + v s_t + z_t, J_tot to a relative ``tolerance``.
+def extended(
+    recurrent: np.ndarray, signal: np.ndarray, lags: int, steps: int | None, tolerance: float
+) -> FisherNumbers:
+    """J_kl (K, K), J^(s) (N, N) and J_tot of h_t = W h_{t-1} + v s_t + z_t, J_tot to a relative ``tolerance``.
 
-    Seconds at N = 100; the time grows as N^3, and with the bits, of which a larger N needs more.
+    Takes seconds at N = 100; the time grows as N^3, and with the bits, of which a larger N needs more.
     """
     before, bits = ctx.prec, FIRST
     try:
         while bits <= MOST:
             ctx.prec = bits
-            found = _at(recurrent, signal, lags, steps, bits)
+            found = _with_bits(recurrent, signal, lags, steps, bits)
             if found is not None and found.error <= tolerance * found.total:
                 return found
             bits += bits // 2
@@ -37,12 +39,14 @@ def extended(recurrent: np.ndarray, signal: np.ndarray, lags: int, steps: int | 
     )
 
 
-def _at(recurrent: np.ndarray, signal: np.ndarray, lags: int, steps: int | None, bits: int) -> Found | None:
-    """All of it with so many bits; None where a ball has swallowed everything."""
+def _with_bits(
+    recurrent: np.ndarray, signal: np.ndarray, lags: int, steps: int | None, bits: int
+) -> FisherNumbers | None:
+    """The numbers with so many bits; None where a ball has become infinite."""
     size = len(recurrent)
     w, v, one = (arb_mat(values.tolist()) for values in (recurrent, signal[:, None], np.eye(size)))
     if steps is None:
-        covariance, taken = endless_sum(w, one, operator.mul, _norm)
+        covariance, taken = infinite_sum(w, one, operator.mul, _norm)
         if not taken:
             return None
     else:
@@ -62,7 +66,7 @@ def _at(recurrent: np.ndarray, signal: np.ndarray, lags: int, steps: int | None,
     left_out = 0.0 if steps is not None else 2 * TAIL * size * float(signal @ signal)
     radii = [total.rad(), *(matrix[k, k].rad() for k in range(lags))]
     error = max(float(radius.upper()) for radius in radii) + left_out
-    return Found(_rounded(matrix), _rounded(spatial), float(total.mid()), error, f"extended ({bits} bits)")
+    return FisherNumbers(_rounded(matrix), _rounded(spatial), float(total.mid()), error, f"extended ({bits} bits)")
 
 
 def _norm(matrix: arb_mat) -> float:
