@@ -19,11 +19,11 @@ from torch import Tensor, nn
 
 from engram.convert._automaton_file import read_weights, write_weights
 from engram.convert._hankel import exact_minimal, numerical_minimal
+from engram.convert._words import check_words
 from engram.errors import DataError, DTypeError, EngramError, NonFiniteError, OptionError, ShapeError
 from engram.nn import BilinearCell, BilinearRNN, Recurrent
 
 Array = npt.NDArray[Any]
-Words = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class WeightedAutomaton:
 
     def value(self, word: Sequence[int]) -> Any:
         """f(word), computed by the definition; exact if the weights are."""
-        _check_words([word], self.symbols)
+        check_words([word], self.symbols)
         state = self.initial
         for symbol in word:
             state = state @ self.transitions[symbol]
@@ -176,29 +176,6 @@ class WeightedAutomaton:
         write_weights(Path(path), self.initial, self.transitions, self.final)
 
 
-@torch.no_grad()
-def word_values(layer: Recurrent, readout: nn.Linear, words: Words) -> Tensor:
-    """readout(h_T) after every word, ``(words, outputs)``; all words are one batch.
-
-    Args:
-        layer: reads symbols one-hot, time first, and returns all steps.
-        readout: of the state after the last symbol; for the empty word, of the initial state.
-        words: lists of symbols 0, 1, ...
-    """
-    _check_words(words, layer.input_size)
-    if not len(words):
-        return readout.weight.new_zeros(0, readout.out_features)
-    lengths = torch.tensor([len(word) for word in words])
-    inputs = torch.zeros(max(1, int(lengths.max())), len(words), layer.input_size, dtype=readout.weight.dtype)
-    places = [(t, k, symbol) for k, word in enumerate(words) for t, symbol in enumerate(word)]
-    if places:
-        inputs[torch.tensor(places).unbind(1)] = 1.0
-    initial: Tensor = layer.cells[-1].initial_state(len(words))
-    states = torch.cat([initial[None], layer(inputs)[0]])
-    values: Tensor = readout(states[lengths, torch.arange(len(words))])
-    return values
-
-
 def _rational(part: Array) -> Array:
     """Floats as the Fractions that they are exactly."""
     return part if part.dtype == object else np.vectorize(Fraction, otypes=[object])(part)
@@ -206,13 +183,6 @@ def _rational(part: Array) -> Array:
 
 def _is_ratio(number: object) -> bool:
     return isinstance(number, Rational | np.integer)
-
-
-def _check_words(words: Words, symbols: int) -> None:
-    for word in words:
-        for symbol in word:
-            if symbol not in range(symbols):
-                raise OptionError(f"a word must have the symbols 0 to {symbols - 1}, got {symbol!r}")
 
 
 def _linear_cell(layer: Recurrent) -> BilinearCell:
