@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engram.cli._convert_unitary import Unitary
+from engram.cli._convert_unitary import ConvertUnitary
 from engram.convert import (
     Candidate,
     count_dimensions,
@@ -426,7 +426,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_command(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = runs / "twin"
-    Unitary(runs / "wide", out, contract=True, json=True).run()
+    ConvertUnitary(runs / "wide", out, contract=True, json=True).run()
     report = json.loads(capsys.readouterr().out)
     assert report["difference"]["data"] < 1e-4
     assert report["run"] == str(out)
@@ -435,11 +435,11 @@ def test_command(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert after["r2"] == pytest.approx(before["r2"], rel=1e-4)
     assert report["results"]["after"]["test"] == after
     with pytest.raises(RunError, match="holds a run already"):
-        Unitary(runs / "wide", out).run()
+        ConvertUnitary(runs / "wide", out).run()
 
 
 def test_command_in_words(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Unitary(runs / "wide", runs / "words", input_bound="20", contract=True).run()
+    ConvertUnitary(runs / "wide", runs / "words", input_bound="20", contract=True).run()
     words = capsys.readouterr().out
     assert "norm up to 20" in words
     assert "test after:" in words
@@ -448,14 +448,14 @@ def test_command_in_words(runs: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_command_without_an_output(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The new run stands beside the old one, under its name."""
-    Unitary(runs / "wide", input_bound="auto", contract=True).run()
+    ConvertUnitary(runs / "wide", input_bound="auto", contract=True).run()
     assert f"run: {runs / 'wide-orthogonal'} " in capsys.readouterr().out
     assert RunDirectory(runs / "wide-orthogonal").facts["conversion"]["states_used"] <= 6
 
 
 def test_command_refuses(runs: Path) -> None:
     with pytest.raises(OptionError, match="has model lstm"):
-        Unitary(runs / "lstm", runs / "no").run()
+        ConvertUnitary(runs / "lstm", runs / "no").run()
     with pytest.raises(OptionError, match="auto or a number, got 'big'"):
-        Unitary(runs / "wide", runs / "no", input_bound="big").run()
+        ConvertUnitary(runs / "wide", runs / "no", input_bound="big").run()
     assert not (runs / "no").exists()

@@ -1,11 +1,12 @@
 """``engram bench``."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-import tyro
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
@@ -28,6 +29,7 @@ from engram.bench import (
     bench_runs,
     bench_token,
     bench_train,
+    cells,
     draw_cells,
     draw_certify,
     draw_layers,
@@ -37,25 +39,67 @@ from engram.bench import (
     draw_runs,
     draw_token,
     draw_train,
+    layers,
+    linear,
+    maps,
+    products,
+    runs,
+    token,
+    train,
 )
 from engram.bench._markdown import markdown
 from engram.bench.certify import BASE as CERTIFY_BASE
 from engram.bench.token import BASE as TOKEN_BASE
+from engram.cli._bench_progress import BenchProgress
 from engram.errors import OptionError, check_size
 from engram.files import write_whole
 from engram.pictures import check_picture
 
-# What is raced, how it is drawn, what tells the rows apart, what the times are divided by, what is asked for.
-RACES: dict[str, tuple[Any, Any, tuple[str, ...], str, dict[str, Any]]] = {
-    "layers": (bench_layers, draw_layers, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", LAYER_TARGETS),
-    "cells": (bench_cells, draw_cells, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", CELL_TARGETS),
-    "maps": (bench_maps, draw_maps, ("N",), "torch.linalg.matrix_exp", MAP_TARGETS),
-    "certify": (bench_certify, draw_certify, ("side",), CERTIFY_BASE, CERTIFY_TARGETS),
-    "linear": (bench_linear, draw_linear, ("T", "B", "H", "N"), "LinearRNN, step loop", LINEAR_TARGETS),
-    "products": (bench_products, draw_products, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", PRODUCT_TARGETS),
-    "token": (bench_token, draw_token, ("H",), TOKEN_BASE, TOKEN_TARGETS),
-    "train": (bench_train, draw_train, ("case",), "bare loop", TRAIN_TARGETS),
-    "runs": (bench_runs, draw_runs, ("case",), "1 at once", RUNS_TARGETS),
+SHAPE = ("threads", "T", "B", "H", "D")
+
+
+class Race(NamedTuple):
+    """What ``engram bench NAME`` does."""
+
+    run: Callable[..., dict[str, Any]]
+    draw: Callable[..., None]
+    size: tuple[str, ...]
+    """What tells the rows apart."""
+    base: str
+    """What the times are divided by."""
+    targets: dict[str, Any]
+    sizes: tuple[int, int]
+    """How many sizes are raced, with --quick and without."""
+
+
+RACES: dict[str, Race] = {
+    "layers": Race(
+        bench_layers, draw_layers, SHAPE, "torch.nn.RNN", LAYER_TARGETS, (len(layers.QUICK), 2 * len(layers.SIZES))
+    ),
+    "cells": Race(
+        bench_cells, draw_cells, SHAPE, "torch.nn.RNN", CELL_TARGETS, (len(cells.QUICK), 2 * len(cells.SIZES))
+    ),
+    "maps": Race(bench_maps, draw_maps, ("N",), "torch.linalg.matrix_exp", MAP_TARGETS, (1, len(maps.SIZES))),
+    "certify": Race(bench_certify, draw_certify, ("side",), CERTIFY_BASE, CERTIFY_TARGETS, (1, 1)),
+    "linear": Race(
+        bench_linear,
+        draw_linear,
+        ("T", "B", "H", "N"),
+        "LinearRNN, step loop",
+        LINEAR_TARGETS,
+        (len(linear.QUICK), len(linear.LENGTHS)),
+    ),
+    "products": Race(
+        bench_products,
+        draw_products,
+        SHAPE,
+        "torch.nn.RNN",
+        PRODUCT_TARGETS,
+        (len(products.QUICK), len(products.SIZES)),
+    ),
+    "token": Race(bench_token, draw_token, ("H",), TOKEN_BASE, TOKEN_TARGETS, (len(token.QUICK), len(token.SIZES))),
+    "train": Race(bench_train, draw_train, ("case",), "bare loop", TRAIN_TARGETS, (1, len(train.CASES))),
+    "runs": Race(bench_runs, draw_runs, ("case",), "1 at once", RUNS_TARGETS, (1, len(runs.CASES))),
 }
 
 
@@ -68,10 +112,11 @@ class Bench:
 
     what: Annotated[
         Literal["layers", "cells", "maps", "train", "runs", "linear", "products", "token", "certify"],
-        tyro.conf.Positional,
+        Parameter(name="BENCHMARK"),
     ] = "layers"
     """Layers, every compiled cell (an hour or more), building recurrent matrices, training, several runs at once,
     linear recurrences, multiplicative ones, generating token by token, or certificates."""
+    _: KW_ONLY
     quick: bool = False
     """Fewer sizes and one thread, in a few minutes at most."""
     json: bool = False
@@ -85,7 +130,7 @@ class Bench:
     markdown: Path | None = None
     """Write the tables there, as a page of Markdown."""
     figure: Path | None = None
-    """Where the picture goes (.svg or .png); bench-layers.svg and so on unless said otherwise."""
+    """Where the picture goes (.svg or .png); default: bench-layers.svg and so on."""
 
     def run(self) -> None:
         check_size("--repeats", self.repeats)
@@ -97,25 +142,20 @@ class Bench:
                 if self.what != what:
                     raise OptionError(f"--{flag} needs 'engram bench {what}', got {self.what}")
                 more[flag] = value
-        told = Console(stderr=True)  # standard output is for the result
-        race, draw, size, base, targets = RACES[self.what]
-        with told.status("racing ...") as status:
-
-            def tell(line: str) -> None:
-                told.print(line, highlight=False)
-                status.update(f"done: {line}")
-
-            result = race(self.quick, self.repeats, tell, **more)
+        console = Console(stderr=True)  # standard output is for the result
+        race = RACES[self.what]
+        with BenchProgress(console, race.sizes[0 if self.quick else 1]).shown() as tell:
+            result = race.run(self.quick, self.repeats, tell, **more)
         if self.markdown is not None:
             self.markdown.parent.mkdir(parents=True, exist_ok=True)
-            page = markdown(self.what, self._command(), result, size, targets)
+            page = markdown(self.what, self._command(), result, race.size, race.targets)
             write_whole(self.markdown, page.encode())
-        draw(result, figure)
-        told.print(f"figure: {figure}")
+        race.draw(result, figure)
+        console.print(f"figure: {figure}")
         if self.json:
             print(json.dumps(result))
         else:
-            _show(result, size, base, targets)
+            _show(result, race.size, race.base, race.targets)
 
     def _command(self) -> str:
         """What was typed, without the names of files, which are this machine's."""
@@ -164,8 +204,8 @@ def _show_more(console: Console, result: dict[str, Any], size: tuple[str, ...]) 
         table = Table(*size, "contestant", "ms", "seconds to compile", title="Other ways to run an LSTM")
         for row in result["peers"]:
             compiling = f"{row['compile_s']:.1f}" if row.get("compile_s") is not None else ""
-            told = row["note"] if "note" in row else f"{row['median_ms']:.3g}"
-            table.add_row(*(str(row[key]) for key in size), row["contestant"], told, compiling)
+            shown = row["note"] if "note" in row else f"{row['median_ms']:.3g}"
+            table.add_row(*(str(row[key]) for key in size), row["contestant"], shown, compiling)
         console.print(table)
     for note in result.get("notes", []):
         console.print(note, highlight=False)

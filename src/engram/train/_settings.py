@@ -62,9 +62,9 @@ class Settings:
             raise OptionError(f"batch (and samples) must be a multiple of processes, got {size} and {processes}")
         waits = budget.patience or self.optimiser.plateau
         if waits and (budget.validate_every == 0 or not task.has_validation):
-            raise OptionError("patience and plateau count validations, and this run has none: see --validate-every")
+            raise OptionError("patience and plateau count validations, and this run has none: see validate_every")
         if budget.epochs and not budget.samples and not task.is_data_set:
-            raise OptionError(f"{task.name} draws fresh sequences without end: give steps, or samples for epochs")
+            raise OptionError(f"{task.name} has no epochs: give steps, or samples with epochs")
         for name in ("valid_samples", "test_samples"):
             if getattr(budget, name) == 0 and not task.is_data_set:
                 raise OptionError(f"{name} must be at least 1, got 0: only a data set has an end")
