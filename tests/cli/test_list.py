@@ -1,6 +1,7 @@
 """``engram list``, and the catalogue that it reads: the same as the code says, without importing torch."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -65,7 +66,7 @@ def test_all_about_one_model(name: str, capsys: pytest.CaptureFixture[str]) -> N
     page = capsys.readouterr().out
     assert page.startswith(f"name: {name}\n")
     for option in MODELS[name].options:
-        assert f"    --{option.replace('_', '-')} " in page
+        assert re.search(rf"^    --{option.replace('_', '-')}\b", page, re.MULTILINE)
     assert all(f"\n{key}: " in page for key in ("good for", "equation", "per step", "to build W", "source"))
     assert listed(capsys, "models", name) == next(row for row in catalogue()["models"] if row["name"] == name)
 

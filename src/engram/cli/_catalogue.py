@@ -107,7 +107,7 @@ def _models() -> list[dict[str, Any]]:
 
 
 def _tasks() -> list[dict[str, Any]]:
-    from engram.cli._command import docs_of, plain
+    from engram.cli._docs import docs_of, plain
     from engram.tasks import TASKS
 
     rows = []
@@ -148,7 +148,7 @@ def _maps() -> list[dict[str, Any]]:
 
 def _claims() -> list[dict[str, Any]]:
     from engram.certify import CLAIMS
-    from engram.cli._command import docs_of, plain
+    from engram.cli._docs import docs_of, plain
 
     rows = []
     for name, claim in CLAIMS.items():
@@ -160,7 +160,7 @@ def _claims() -> list[dict[str, Any]]:
 
 def _line(kind: type) -> str:
     """The first line of a docstring, without markup."""
-    from engram.cli._command import plain
+    from engram.cli._docs import plain
 
     return plain(inspect.cleandoc(kind.__doc__ or "")).split("\n")[0]
 

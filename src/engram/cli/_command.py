@@ -3,13 +3,13 @@
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from cyclopts import App, Parameter, Token, convert
-from docstring_parser import parse_from_object
+
+from engram.cli._docs import docs_of, plain, sentence
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _parameter(name: str, hint: Any, default: Any, help: str, kind: Any, **more:
     if len(members) > 1:
         more["metavar"] = "VALUE"  # not INT|FLOAT|STR
     said = Parameter(
-        help=_sentence(help),
+        help=sentence(help),
         converter=lambda _, tokens: _read(bare, tokens),
         negative_iterable=(),
         allow_repeating=True,  # the last one counts
@@ -151,13 +151,6 @@ def _parameter(name: str, hint: Any, default: Any, help: str, kind: Any, **more:
     )
     annotation = Annotated[bare, said, *_extras(hint)]  # type: ignore[valid-type]
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
-
-
-def _sentence(text: str) -> str:
-    """A docstring in one line, without markup, that begins with a capital."""
-    line = " ".join(plain(text).split())
-    first = line.split(" ")[0]
-    return line[:1].upper() + line[1:] if first.isalpha() and len(first) > 1 else line
 
 
 def _read(kind: Any, tokens: Sequence[Token]) -> Any:
@@ -185,24 +178,3 @@ def _extras(hint: Any) -> Iterable[Any]:
 
 def _is_union(hint: Any) -> bool:
     return get_origin(hint) in (Union, UnionType)
-
-
-def docs_of(kind: type) -> dict[str, str]:
-    """The docstrings below the fields of a dataclass, its bases' too."""
-    found: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        if is_dataclass(base):
-            with suppress(OSError, TypeError):  # a class made at run time has no source
-                found |= {each.arg_name: each.description or "" for each in parse_from_object(base).params}
-    return found
-
-
-def plain(text: str) -> str:
-    """A docstring for people who have neither Sphinx nor its markup.
-
-    >>> plain("A :class:`~engram.nn.RNN` with ``bias``, see :func:`train`.")
-    'A RNN with bias, see train.'
-    """
-    text = re.sub(r" ?\(spec/[^)]*\)", "", text)  # our own notes, which users do not have
-    text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)(?:\(\))?`", r"\1", text)
-    return re.sub(r"``([^`]*)``|`([^`]*)`", r"\1\2", text)

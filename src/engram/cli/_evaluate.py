@@ -33,7 +33,7 @@ class Evaluate:
         engram evaluate runs/*
     """
 
-    folders: Annotated[tuple[Path, ...], *Run.__metadata__]  # type: ignore[attr-defined,valid-type]
+    folders: Annotated[tuple[Path, ...], *Run.__metadata__]
     """Run directories."""
     _: KW_ONLY
     split: str | None = None

@@ -7,7 +7,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from torch import nn
 
-from engram.cli._command import plain
+from engram.cli._docs import plain
 from engram.errors import OptionError, unknown
 from engram.models import Option, model_class, options_of
 

@@ -33,7 +33,7 @@ def check_run(folder: Path) -> None:
     fault = "there is no such folder" if not folder.exists() else "it has no run.json" if folder.is_dir() else "a file"
     runs = {str(run): run.name for run in runs_below()}
     near = [name for name, last in runs.items() if last == folder.name] or get_close_matches(str(folder), runs, n=1)
-    if near:
+    if near and not folder.exists():
         cure = f"Did you mean {near[0]}?"
     elif runs:
         cure = f"The newest run here is {next(iter(runs))}"

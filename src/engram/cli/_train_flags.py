@@ -9,7 +9,8 @@ from typing import Annotated, Any, get_type_hints
 from cyclopts import Group as Heading
 from cyclopts import Parameter
 
-from engram.cli._command import docs_of, option
+from engram.cli._command import option
+from engram.cli._docs import docs_of
 from engram.cli._model_options import help_of, in_words
 from engram.cli._runs import Allow
 from engram.errors import OptionError

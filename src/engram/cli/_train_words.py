@@ -42,10 +42,14 @@ def names_in(words: list[str]) -> Named:
         elif guess is None and not word.startswith("-") and (before in ("", *ALONE) or not before.startswith("--")):
             guess = word  # misspelt, or package.module:Class
         before = word
-    task, model = task or guess, (said.get("--model") or [None])[-1]
-    config = (said.get("--config") or [None])[-1]
+    task, model, config = task or guess, _last(said, "--model"), _last(said, "--config")
     allow = [*(name for name in (task, model) if name and is_outside(name)), *said.get("--allow", [])]
     return Named(task, model, Path(config) if config is not None else None, allow)
+
+
+def _last(said: dict[str, list[str]], flag: str) -> str | None:
+    """The last value of a flag counts."""
+    return said[flag][-1] if flag in said else None
 
 
 def same(name: object, other: object) -> bool:
