@@ -64,9 +64,10 @@ def flags_of(task: type[Task] | None, model: str, values: dict[str, Any]) -> Fla
         values: the groups of the settings file.
     """
     flags = Flags()
-    metavar = "TASK"
-    word = Annotated[str, Parameter(name="TASK", metavar=metavar, help=f"What is learned: {', '.join(TASKS)}.")]
-    flags.add(("task", "name"), inspect.Parameter("task", inspect.Parameter.POSITIONAL_ONLY, annotation=word))
+    said = Parameter(name="TASK", metavar="TASK", help=f"What is learned: {', '.join(TASKS)}.", show_default=False)
+    alone = inspect.Parameter.POSITIONAL_ONLY
+    default = values.get("task", {}).get("name", EMPTY)  # a file may name it
+    flags.add(("task", "name"), inspect.Parameter("task", alone, annotation=Annotated[str, said], default=default))
     if task is not None:
         _add_task(flags, task, values.get("task", {}))
     for group, kind in GROUPS.items():
