@@ -1,12 +1,13 @@
 """What there is, as a file: commands, models, tasks, maps, claims and their options, read without importing torch.
 
-``python -m engram.cli._catalogue`` writes the file; a test compares it with the code.
+``make catalogue`` (``python -m engram.cli._catalogue``) writes the file; a test compares it with the code.
 """
 
 import inspect
 import json
 from dataclasses import MISSING, fields
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,8 @@ def names(what: str) -> list[str]:
 
 def build() -> dict[str, Any]:
     """What the file must say: found in the code, which takes seconds to import."""
-    return {"commands": _commands(), "models": _models(), "tasks": _tasks(), "maps": _maps(), "claims": _claims()}
+    lists = {"models": _models(), "tasks": _tasks(), "maps": _maps(), "claims": _claims()}
+    return {**_commands(), **lists}
 
 
 def write() -> None:
@@ -55,16 +57,30 @@ def write() -> None:
 
 
 def _commands() -> dict[str, Any]:
-    from engram.cli._app import COMMANDS, command_app, load
+    """The first page of help, and for each command its own."""
+    from engram.cli._app import COMMANDS, command_app, load, root
     from engram.cli._command import Group
 
-    found = {}
-    for name in COMMANDS:
-        kind, app = load(name), command_app(name, [name, "--help"])
-        found[name] = _command(app)
+    found = {name: _command(command_app(name, [name, "--help"])) for name in COMMANDS}
+    lines = {name: known["help"] for name, known in found.items()}
+    for name, known in found.items():
+        kind, whole = load(name), root([name, "--help"], lines)
+        known["page"] = _page(whole, name)
         if isinstance(kind, Group):
-            found[name] |= {"noun": kind.noun, "below": {below: _command(app[below]) for below in kind.commands}}
-    return found
+            known["noun"] = kind.noun
+            known["below"] = {below: _command(whole[name][below]) for below in kind.commands}
+            for below, each in known["below"].items():
+                each["page"] = _page(whole, name, below)
+    return {"page": _page(root([], lines)), "commands": found}
+
+
+def _page(app: Any, *words: str) -> list[str]:
+    """A page of help as lines of at most 80 columns."""
+    from rich.console import Console
+
+    text = StringIO()
+    app.help_print(words, console=Console(file=text, width=80, color_system=None, force_terminal=False))
+    return [line.rstrip() for line in text.getvalue().rstrip().splitlines()]
 
 
 def _command(app: Any) -> dict[str, Any]:
@@ -79,7 +95,8 @@ def _command(app: Any) -> dict[str, Any]:
             alone.append(takes or argument.name)
         for flag in flags if argument.index is None else ():
             options[flag] = None if argument.hint is bool else takes
-    return {"help": app.help.split("\n\n")[0].replace("\n", " "), "options": options, "words": alone}
+    line = app.help.split("\n\n")[0].replace("\n", " ")
+    return {"help": line, "options": options, "words": alone}
 
 
 def _models() -> list[dict[str, Any]]:
