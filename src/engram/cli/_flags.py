@@ -17,6 +17,8 @@ SENTENCES = (
     r"(?<=smaller )NAME\b",
     r"(?<=larger )NAME\b",
     r"(?<=raise )NAME\b",
+    r"(?<=within )NAME(?=,)",
+    r"(?<=\) or )NAME(?= \(now )",
     r"(?<=needs )NAME(?=,)",
     r"(?<=\(and )NAME(?=\))",
     r"(?<=multiple of )NAME\b",

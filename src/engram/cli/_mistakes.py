@@ -25,7 +25,7 @@ def in_one_line(error: CycloptsError, words: list[str]) -> EngramError:
     if isinstance(error, CoercionError):
         return _wrong_value(error)
     if isinstance(error, MissingArgumentError):
-        return OptionError(_missing(error, words))
+        return OptionError(_missing(error))
     if error.unused_tokens:
         return OptionError(_left_over(error.unused_tokens[0], error, words))
     return OptionError(" ".join(str(error).split()))
@@ -73,8 +73,8 @@ def _wrong_value(error: CoercionError) -> EngramError:
         hint = ""
         if kind is int and _is_whole(value):
             hint = f": write {int(float(value))}"
-        return OptionError(f"{name} must be {KINDS[kind]}, got {value!r}{hint}")
-    return OptionError(f"{name} cannot be {value!r}. See --help")
+        return OptionError(f"{name} must be {KINDS[kind]}, got {value!r:.60}{hint}")
+    return OptionError(f"{name} cannot be {value!r:.60}. See --help")
 
 
 def _is_whole(text: str) -> bool:
@@ -85,7 +85,7 @@ def _is_whole(text: str) -> bool:
         return False
 
 
-def _missing(error: MissingArgumentError, words: list[str]) -> str:
+def _missing(error: MissingArgumentError) -> str:
     argument = error.argument
     if argument is None:
         return " ".join(str(error).split())
@@ -99,8 +99,7 @@ def _missing(error: MissingArgumentError, words: list[str]) -> str:
     mistyped = [word for word in error.unused_tokens or () if word.startswith("--")]
     if near := get_close_matches(argument.name, mistyped, n=1, cutoff=0.6):
         return f"unknown option {near[0]} of engram {_command(error)}. Did you mean {argument.name}?"
-    name = argument.names[-1] if argument.names[-1].startswith("-") else argument.name
-    name = "-o" if "-o" in argument.names else name
+    name = "-o" if "-o" in argument.names else argument.name
     said = f"engram {_command(error)} needs {name}, {_begin_small(argument.parameter.help or 'a value')}"
     if argument.name == "RUN" and (run := newest_run()):
         return f"{said}. The newest one here: engram {_command(error)} {run}"

@@ -104,7 +104,7 @@ def _made(values: dict[str, Any], model: str, flags: Flags, named: Named, /, *ta
     values.setdefault("model", {}).update(name=model, options=changed(options, model_class(model)))
     chosen = values.pop("task")
     kind = make_task(chosen.pop("name"), **chosen)
-    settings = Settings(kind, **groups_of(values, [*named.allow, *([model] if named.model else [])]))
+    settings = Settings(kind, **groups_of(values, named.allow))
     return Train(settings, **{name: value for name, value in run.items() if name not in ("config", "allow")})
 
 
