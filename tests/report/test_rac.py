@@ -44,6 +44,6 @@ def test_refused(tmp_path: Path, depth: int, steps: int, ending: str, said: str)
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rac.png"
-    assert main(["draw", "rac", "--depth", "3", "--steps", "6", "-o", str(path)]) == 0
+    assert main(["plot", "rac", "--depth", "3", "--steps", "6", "-o", str(path)]) == 0
     assert "6 copies of the unit of layer 1 that joins Start and End" in capsys.readouterr().out
     assert path.read_bytes().startswith(b"\x89PNG")

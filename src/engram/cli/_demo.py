@@ -20,11 +20,13 @@ from engram.train import without_denormals
 HIDDEN, BATCH = 128, 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Demo:
     """Train an orthogonal layer and torch.nn.LSTM side by side on the copying problem, and see which one remembers.
 
-    Ten symbols are shown, then nothing for a long time, then they are asked for. Example: engram demo --delay 200
+    Ten symbols are shown, then nothing for a long time, then they are asked for.
+
+    Example: engram demo --delay 200
     """
 
     delay: int = 100
@@ -32,9 +34,9 @@ class Demo:
     updates: int = 600
     """Training steps of each network."""
     seed: int = 0
-    """Of the weights and of the sequences."""
+    """Random seed for weights and sequences."""
     figure: Path | None = None
-    """Draw the recall of both networks over training there (.svg or .png)."""
+    """Plot the recall of both networks over training to this file (.svg or .png)."""
 
     def run(self) -> None:
         check_size("--updates", self.updates)
@@ -104,7 +106,7 @@ class Runner:
         mapped = [p for name, p in self.layer.named_parameters() if "parametrizations" in name]
         plain = [p for name, p in self.layer.named_parameters() if "parametrizations" not in name]
         self.plain = [*plain, *self.head.parameters()]
-        # Orthogonal parameters want a tenth of the learning rate (spec/spectral.md 4.12).
+        # Orthogonal parameters want a tenth of the learning rate (Lezcano-Casado and Martinez-Rubio 2019, section 5).
         self.optimiser = torch.optim.Adam([{"params": self.plain, "lr": 2e-3}, {"params": mapped, "lr": 2e-4}])
 
     def logits(self, inputs: Tensor) -> Tensor:
