@@ -46,8 +46,8 @@ class Demo:
         torch.manual_seed(self.seed)
         orthogonal = RNN(task.input_size, HIDDEN, map="exponential", activation="modrelu", bias=False)
         runners = {
-            "engram.nn.RNN": Runner(orthogonal, task),
-            "torch.nn.LSTM": Runner(nn.LSTM(task.input_size, HIDDEN), task),
+            "engram.nn.RNN": Runner(orthogonal, task, self.updates),
+            "torch.nn.LSTM": Runner(nn.LSTM(task.input_size, HIDDEN), task, self.updates),
         }
         console.print(
             f"Copying problem: 10 symbols, {self.delay} blank steps, recall. Without memory the loss stays at "
@@ -97,6 +97,7 @@ class Runner:
 
     layer: nn.Module
     task: Copy
+    updates: int
     history: list[float] = field(default_factory=list)
     seconds: float = 0.0
     recall: float = 0.0
@@ -108,6 +109,8 @@ class Runner:
         self.plain = [*plain, *self.head.parameters()]
         # Orthogonal parameters want a tenth of the learning rate (Lezcano-Casado and Martinez-Rubio 2019, section 5).
         self.optimiser = torch.optim.Adam([{"params": self.plain, "lr": 2e-3}, {"params": mapped, "lr": 2e-4}])
+        # Falling rates: at constant ones a network that has learned the task may lose it again for a while.
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimiser, self.updates)
 
     def logits(self, inputs: Tensor) -> Tensor:
         result: Tensor = self.head(self.layer(inputs)[0])
@@ -115,14 +118,15 @@ class Runner:
 
     def update(self, batch: Batch) -> tuple[float, float]:
         """One training step: its loss and its recall."""
-        begin = time.perf_counter()
+        started = time.perf_counter()
         logits = self.logits(batch.inputs)
         loss = self.task.loss(logits, batch)
         self.optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.plain, 1.0)
         self.optimiser.step()
-        self.seconds += time.perf_counter() - begin
+        self.schedule.step()
+        self.seconds += time.perf_counter() - started
         self.history.append(self.task.metrics(logits.detach(), batch)["accuracy"])
         return float(loss.detach()), self.history[-1]
 
