@@ -258,3 +258,19 @@ def test_dimension(exponents: list[float], size: int, dimension: float | None) -
     """Kaplan and Yorke by hand."""
     values = np.array(exponents)
     assert Lyapunov(values, 0 * values, values[None], 10, 0, 1, size).dimension == pytest.approx(dimension)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "error", "steps", "word"),
+    [
+        (0.019, 0.01, 1000, "neutral"),  # two standard errors
+        (0.021, 0.01, 1000, "unstable"),
+        (-0.021, 0.01, 1000, "stable"),
+        (0.068, 0.0, 10, "neutral"),  # e^0.68 < 2 over all steps
+        (0.070, 0.0, 10, "unstable"),
+    ],
+)
+def test_what_counts_as_zero(exponent: float, error: float, steps: int, word: str) -> None:
+    values = np.array([exponent])
+    found = Lyapunov(values, np.array([error]), values[None], steps, 0, 1, 1)
+    assert found.headline().startswith(f"{word}, ")
