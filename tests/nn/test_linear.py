@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from engram import loops
+from engram.checks import check_contract
 from engram.errors import OptionError
 from engram.loops import _linear_scan
-from engram.nn import RNN, DepthRNN, LinearRNN, check_contract
+from engram.nn import RNN, DepthRNN, LinearRNN
 
 
 @pytest.mark.parametrize("kind", [LinearRNN, DepthRNN])

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from engram.checks import check_contract
 from engram.errors import OptionError
 from engram.maps import StiefelStep, orthogonality_error
 from engram.models import MODELS, make_core
@@ -24,7 +25,6 @@ from engram.nn import (
     ScoRNN,
     ScuRNN,
     SpectralRNN,
-    check_contract,
 )
 
 

@@ -12,8 +12,9 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from engram import loops
+from engram.checks import check_contract
 from engram.errors import DTypeError, OptionError, ShapeError
-from engram.nn import S4, S4D, S4Cell, S4State, check_contract
+from engram.nn import S4, S4D, S4Cell, S4State
 
 LAYERS: dict[str, Callable[..., S4D]] = {
     "S4": S4,

@@ -13,7 +13,7 @@ from engram.maps._orthogonal import Cayley, Exponential, Orthogonal
 from engram.maps._polar import orthogonality_error, polar
 from engram.maps._scaled_cayley import ScaledCayley
 from engram.maps._schur import Schur
-from engram.maps._skew import SKEW_LAWS, delay_line, haar, henaff_copy, skew, skew_entries
+from engram.maps._skew import SKEW_LAWS, delay_matrix, haar, henaff_copy, skew, skew_entries
 from engram.maps._stored import Projected, SoftOrthogonal, Stiefel
 from engram.maps._svd import SpectralMargin, SpectralReflections
 from engram.maps._transforms import observed, transformed, without_autocast
@@ -40,7 +40,7 @@ __all__ = [
     "StiefelStep",
     "attach",
     "cayley_transform",
-    "delay_line",
+    "delay_matrix",
     "exp_skew",
     "free_parameters",
     "haar",

@@ -16,7 +16,7 @@ class Free(Map):
     count = "N^2"
     build_cost = "-"
     takes_half = True
-    turning = slice(0)
+    angles = slice(0)
     source = "torch.nn.RNN"
 
     def forward(self, free: Tensor) -> Tensor:  # type: ignore[override]

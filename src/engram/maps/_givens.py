@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engram.errors import DTypeError, ManifoldError, OptionError, check_size
 from engram.maps._clements import absorb_signs, brick_wall, decompose
-from engram.maps._map import Free
+from engram.maps._map import FreeParameters
 from engram.maps._polar import orthogonality_error
 from engram.maps._solved import Solved
 
@@ -112,7 +112,7 @@ class Givens(Solved):
         """At full capacity, L >= N."""
         return not isinstance(self.layers, str) and self.layers >= self.size
 
-    def free(self, matrix: Tensor) -> Free:
+    def free(self, matrix: Tensor) -> FreeParameters:
         """By a formula at full capacity (L >= N), else by search."""
         if not self.has_inverse:
             return super().free(matrix)

@@ -14,7 +14,7 @@ from engram.maps._transforms import without_autocast
 
 HALF = (torch.bfloat16, torch.float16)
 
-Free = Tensor | tuple[Tensor, ...]
+FreeParameters = Tensor | tuple[Tensor, ...]
 """The free parameters of a map: one real tensor, or several."""
 
 
@@ -45,13 +45,13 @@ class Map(nn.Module, ABC):
     takes_half: ClassVar[bool] = False
     """Whether forward and inverse work in bfloat16 and float16. Where not, such a matrix is built in float32 and
     rounded, and cannot be assigned."""
-    turning: ClassVar[slice] = slice(None)
+    angles: ClassVar[slice] = slice(None)
     """Which of the free parameters turn an orthogonal factor: these want a smaller learning rate than the others."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = check_size("size of a map", size)
-        self._drawn: tuple[Map, tuple[Tensor, ...], Tensor] | None = None  # what `sample` last drew, and as what
+        self._sampled: tuple[Map, tuple[Tensor, ...], Tensor] | None = None  # what `sample` last drew, and as what
 
     @abstractmethod
     def forward(self, *free: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class Map(nn.Module, ABC):
         return result
 
     @abstractmethod
-    def free(self, matrix: Tensor) -> Free:
+    def free(self, matrix: Tensor) -> FreeParameters:
         """Free parameters that give this matrix, which is known to keep the promise."""
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Map(nn.Module, ABC):
             free = twin.sample_free(generator, kind.is_complex)
             matrix = twin.double_forward(*free).detach()
         matrix = matrix.to(device=place, dtype=kind.to_complex() if matrix.is_complex() else kind)
-        self._drawn = twin, free, matrix.clone()
+        self._sampled = twin, free, matrix.clone()
         return matrix
 
     def double_forward(self, *free: Tensor) -> Tensor:
@@ -138,7 +138,7 @@ class Map(nn.Module, ABC):
         except DTypeError:  # a complex matrix for a real map, or the other way round
             return False
 
-    def right_inverse(self, matrix: Tensor) -> Free:
+    def right_inverse(self, matrix: Tensor) -> FreeParameters:
         """Free parameters for a matrix that is assigned: ``layer.weight = matrix``.
 
         Refused if the map does not contain it, or cannot find its parameters (see ``has_inverse``).
@@ -150,11 +150,11 @@ class Map(nn.Module, ABC):
         with without_autocast(matrix):
             return self._assigned(matrix.detach())
 
-    def _assigned(self, matrix: Tensor) -> Free:
-        drawn, self._drawn = self._drawn, None
-        if drawn is not None and drawn[2].dtype == matrix.dtype and _equal(drawn[2], matrix):
-            twin: Map = drawn[0]
-            found: Free = drawn[1]
+    def _assigned(self, matrix: Tensor) -> FreeParameters:
+        sampled, self._sampled = self._sampled, None
+        if sampled is not None and sampled[2].dtype == matrix.dtype and _equal(sampled[2], matrix):
+            twin: Map = sampled[0]
+            found: FreeParameters = sampled[1]
             for mine, theirs in zip(self.modules(), twin.modules(), strict=True):
                 mine._buffers.update(theirs._buffers)
         else:
@@ -222,15 +222,15 @@ class Map(nn.Module, ABC):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_drawn": None}
+        return {**self.__dict__, "_sampled": None}
 
     def extra_repr(self) -> str:
         return str(self.size)
 
 
-def _equal(drawn: Tensor, matrix: Tensor) -> bool:
+def _equal(sampled: Tensor, matrix: Tensor) -> bool:
     """Whether this is the matrix that was sampled; on the meta device there is nothing to compare."""
-    return matrix.is_meta or torch.equal(drawn.to(matrix.device), matrix)
+    return matrix.is_meta or torch.equal(sampled.to(matrix.device), matrix)
 
 
 def rounding(dtype: torch.dtype) -> float:

@@ -8,7 +8,7 @@ from torch import Tensor
 from engram.errors import check_size
 from engram.maps._cayley import cayley_transform
 from engram.maps._expm import exp_skew
-from engram.maps._map import Free, Map
+from engram.maps._map import FreeParameters, Map
 from engram.maps._polar import orthogonality_error, polar
 from engram.maps._skew import SKEW_LAWS, check_law, haar, skew
 
@@ -56,7 +56,7 @@ class Orthogonal(Map):
     def forward(self, entries: Tensor) -> Tensor:  # type: ignore[override]
         return self.retract(skew(entries, self.size), self.base)
 
-    def free(self, matrix: Tensor) -> Free:
+    def free(self, matrix: Tensor) -> FreeParameters:
         self.base = matrix.detach().clone()
         n = self.size
         zeros = matrix.real.new_zeros(n * n if matrix.is_complex() else n * (n - 1) // 2)

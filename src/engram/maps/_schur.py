@@ -38,7 +38,7 @@ class Schur(Map):
     equation = "V = P (Lambda + T) P^T, P = Q exp(A), T strictly lower"
     count = "N^2"
     apply_cost, build_cost = "N^2", "N^3"
-    turning = slice(1)  # A of P
+    angles = slice(1)  # A of P
     source = "Kerg et al. 2019 (nnRNN)"
     rows: Tensor
     columns: Tensor

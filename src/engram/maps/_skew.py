@@ -122,10 +122,10 @@ def check_law(name: str) -> str:
     return name
 
 
-def delay_line(size: int, alpha: float = 1.0, beta: float = 0.0, d: float = 0.0) -> Tensor:
+def delay_matrix(size: int, alpha: float = 1.0, beta: float = 0.0, d: float = 0.0) -> Tensor:
     """Theta(alpha, beta, d): d on the diagonal, alpha below it, beta further below (spec/spectral.md 5.2).
 
-    >>> delay_line(3, alpha=1.0, beta=0.5)
+    >>> delay_matrix(3, alpha=1.0, beta=0.5)
     tensor([[0.0000, 0.0000, 0.0000],
             [1.0000, 0.0000, 0.0000],
             [0.5000, 1.0000, 0.0000]])

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from engram.errors import ManifoldError
-from engram.maps._map import Free, Map
+from engram.maps._map import FreeParameters, Map
 
 TRIES, ITERATIONS = 8, 200
 LARGEST = 16
@@ -24,7 +24,7 @@ class Solved(Map):
     def has_inverse(self) -> bool:
         return False
 
-    def free(self, matrix: Tensor) -> Free:
+    def free(self, matrix: Tensor) -> FreeParameters:
         if self.size > LARGEST:
             raise self.no_inverse(f", and a search is only tried up to N = {LARGEST}")
         target = matrix.detach().cpu().to(torch.complex128 if matrix.is_complex() else torch.float64)

@@ -50,7 +50,7 @@ class Projected(Map):
     equation = "W = X, X <- U V^* of its SVD after each step"
     count = "N^2"
     takes_half = True
-    turning = slice(0)  # the projection gives back what a step of the plain rate took
+    angles = slice(0)  # the projection gives back what a step of the plain rate took
     apply_cost, build_cost = "N^2", "N^3 a step"
     source = "projection by SVD"
 

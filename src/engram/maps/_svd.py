@@ -28,7 +28,7 @@ class SpectralMargin(Map):
     equation = "W = U diag(1 + 2m(sigmoid(p) - 1/2)) V^T"
     count = "N^2"
     apply_cost, build_cost = "N^2", "N^3"
-    turning = slice(2)  # U and V
+    angles = slice(2)  # U and V
     source = "Vorontsov et al. 2017"
 
     def __init__(self, size: int, margin: float = 0.1, *, init: str = "haar", rebase_every: int | None = None) -> None:

@@ -5,12 +5,8 @@ from engram.nn._antisymmetric import Antisymmetric, AntisymmetricCell, Antisymme
 from engram.nn._as_lstm import AsLSTM
 from engram.nn._bare_cell import BareCell
 from engram.nn._cell import Cell
-from engram.nn._contract import ContractError, check_contract
 from engram.nn._cornn import CoRNN, CoRNNCell, CoRNNState
 from engram.nn._cp_net import CPNet
-from engram.nn._doctor import Diagnosis, doctor
-from engram.nn._explain import CellLoop, Explanation, explain
-from engram.nn._explicit import explicit_adding, explicit_copy
 from engram.nn._gated import GORU, GORUCell, HenaffCell, HenaffRNN
 from engram.nn._gru import GRU, GRUCell
 from engram.nn._lem import LEM, LEMCell, LEMState
@@ -77,15 +73,11 @@ __all__ = [
     "CPCell",
     "CPNet",
     "Cell",
-    "CellLoop",
     "CoRNN",
     "CoRNNCell",
     "CoRNNState",
-    "ContractError",
     "DepthRNN",
-    "Diagnosis",
     "ExpRNN",
-    "Explanation",
     "FullCapacityURNN",
     "GORUCell",
     "GRUCell",
@@ -120,11 +112,6 @@ __all__ = [
     "SpectralRNN",
     "TensorNet",
     "TensorTrainNet",
-    "check_contract",
-    "doctor",
-    "explain",
-    "explicit_adding",
-    "explicit_copy",
     "laws",
     "param_groups",
     "safe_globals",

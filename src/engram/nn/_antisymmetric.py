@@ -31,7 +31,7 @@ class Antisymmetric(Map):
     count = "N(N-1)/2"
     build_cost = "N^2"
     takes_half = True
-    turning = slice(0)
+    angles = slice(0)
     source = "Chang et al. 2019 (AntisymmetricRNN)"
 
     def __init__(self, size: int, gamma: float = 0.1, deviation: float = 1.0) -> None:
@@ -99,9 +99,9 @@ class AntisymmetricCell(BareCell):
             self.register_parameter("bias", None)
 
     @property
-    def like(self) -> Tensor:
+    def reference_weight(self) -> Tensor:
         weight = self._parameters.get("weight_ih")
-        return self._like if weight is None else weight
+        return self._reference if weight is None else weight
 
     def drive(self, input: Tensor) -> Tensor:
         """V_h x + b_h, and V_z x + b_z beside it if there is a gate."""

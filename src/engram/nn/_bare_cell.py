@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from engram import loops
 from engram.errors import DataError, check_choice, check_size
 from engram.maps import Free, Map, mapped_weights, without_autocast
-from engram.nn._parametrized import plain_class, restore_class, with_built_weights
+from engram.nn._parametrized import restore_class, with_built_weights, written_class
 from engram.nn.laws import Constant, Law, Uniform
 from engram.state import Field, Fields, State, carried, check_fields, each, named_fields, parts
 
@@ -59,7 +59,7 @@ class BareCell(nn.Module, ABC):
     False where W_hh is a rate of change, h_t = h_{t-1} + f(W_hh h_{t-1} + ...): the probe then takes the Jacobian."""
     starts: ClassVar[dict[str, float]] = {"zero": 0.0, "trained": 0.0}
 
-    _like: Tensor  # without numbers, and in no file: the dtype and device of what is declared
+    _reference: Tensor  # without numbers, and in no file: the dtype and device of what is declared
     _changes: int = 0  # of attributes: torch.compile looks at this number, where it does not look into the loop
 
     def __init__(
@@ -78,7 +78,7 @@ class BareCell(nn.Module, ABC):
         self.start_from = check_choice("initial_state", initial_state, self.starts)
         self.laws: dict[str, Law] = dict(laws or {})
         self.declared: list[str] = []
-        self.register_buffer("_like", torch.empty(0, device=device, dtype=dtype), persistent=False)
+        self.register_buffer("_reference", torch.empty(0, device=device, dtype=dtype), persistent=False)
         for name, field in named_fields(check_fields(self.fields())):
             if field.trained:
                 self.declare(_start(name), *field.shape, law=Constant(field.initial))
@@ -97,9 +97,9 @@ class BareCell(nn.Module, ABC):
         self.laws.setdefault(name, law or Uniform())
         self.declared.append(name)
         if map is not None and type(map) is not Free:
-            map.install(self, name, device=self._like.device, dtype=self._like.dtype)
+            map.install(self, name, device=self._reference.device, dtype=self._reference.dtype)
             return
-        self.register_parameter(name, nn.Parameter(self._like.new_empty(shape, dtype=dtype)))
+        self.register_parameter(name, nn.Parameter(self._reference.new_empty(shape, dtype=dtype)))
         self._initialise(name)
 
     @torch.no_grad()
@@ -117,10 +117,10 @@ class BareCell(nn.Module, ABC):
                 setattr(self, name, map.sample(device=free[0].device, dtype=getattr(self, name).dtype))
 
     @property
-    def like(self) -> Tensor:
+    def reference_weight(self) -> Tensor:
         """A tensor that has the dtype and the device of the cell."""
         own = next(filter(_is_given, self._parameters.values()), None)
-        return next(self.parameters(), self._like) if own is None else own
+        return next(self.parameters(), self._reference) if own is None else own
 
     # The state.
 
@@ -147,7 +147,7 @@ class BareCell(nn.Module, ABC):
 
     def initial_state(self, batch: int) -> State:
         """The state before the first step."""
-        fields, like = self.known_fields, self.like
+        fields, like = self.known_fields, self.reference_weight
         names = iter([_start(name) for name, _ in named_fields(fields)])
 
         def before(field: Field) -> Tensor:
@@ -209,7 +209,7 @@ class BareCell(nn.Module, ABC):
 
     def penalty(self) -> Tensor:
         """What the maps of this cell add to a training loss; zero for those without a soft constraint."""
-        total = self.like.new_zeros(()).real
+        total = self.reference_weight.new_zeros(()).real
         with without_autocast(total):
             for map, free in mapped_weights(self):
                 total = total + map.penalty(*free)
@@ -222,7 +222,7 @@ class BareCell(nn.Module, ABC):
 
         Of 16 bits there are no complex numbers to compute with: ``.half()`` and ``.bfloat16()`` leave it at complex64.
         """
-        weight = self.like
+        weight = self.reference_weight
         if not weight.is_complex():
             return super()._apply(fn, recurse)
         asked = fn(weight.real[:0].contiguous()).dtype
@@ -263,7 +263,7 @@ class BareCell(nn.Module, ABC):
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not parametrize.is_parametrized(self):
             return super().__reduce_ex__(protocol)
-        return empty_cell, (plain_class(self),), dict(self.__dict__)
+        return empty_cell, (written_class(self),), dict(self.__dict__)
 
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)

@@ -25,8 +25,8 @@ class Cell(BareCell):
             cell = LeakyCell
 
     ``LeakyRNN(input_size, hidden_size, num_layers, batch_first=..., bidirectional=...)`` is now a layer like
-    ``torch.nn.LSTM``, and :func:`engram.nn.check_contract` tests that it is. Its state is one tensor ``(B, H)``; for
-    another write :meth:`fields`.
+    ``torch.nn.LSTM``, and :func:`engram.checks.check_contract` tests that it is. Its state is one tensor ``(B, H)``;
+    for another write :meth:`fields`.
 
     Class attributes:
         gates: G, how many blocks of ``hidden_size`` the drive has (an LSTM: 4).
@@ -74,9 +74,9 @@ class Cell(BareCell):
             self.register_parameter("bias", None)
 
     @property
-    def like(self) -> Tensor:
+    def reference_weight(self) -> Tensor:
         weight = self._parameters.get("weight_ih")
-        return self._like if weight is None else weight  # another parametrization may have taken the weight away
+        return self._reference if weight is None else weight  # another parametrization may have taken the weight away
 
     def drive(self, input: Tensor) -> Any:
         """The input projection of all steps at once: ``(..., D)`` to ``(..., G*H)``."""

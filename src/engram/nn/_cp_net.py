@@ -25,7 +25,7 @@ class CPNet(TensorNet):
     def _make(self, empty: Any) -> None:
         self.vectors = empty(self.steps, self.features, self.output_size, self.rank)
 
-    def _draw(self) -> None:
+    def _initialise(self) -> None:
         """v = 1/m + N(0, 1/(4 m)), and N(0, 1/(m R)) for the first input: products near one, scores about one."""
         nn.init.normal_(self.vectors, mean=1 / self.features, std=0.5 / self.features)
         nn.init.normal_(self.vectors[0], std=(self.features * self.rank) ** -0.5)

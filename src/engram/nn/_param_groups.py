@@ -36,7 +36,7 @@ def param_groups(
     """
     maps = mapped_weights(model)
     stiefel = _ids(p for map, free in maps if isinstance(map, Stiefel) for p in free)
-    turning = _ids(p for map, free in maps for p in free[map.turning]) - stiefel
+    angles = _ids(p for map, free in maps for p in free[map.angles]) - stiefel
     slow = _ids(
         p for module in model.modules() if isinstance(module, StateSpace)
         for name, p in module.named_parameters(recurse=False) if name in SLOW
@@ -44,7 +44,7 @@ def param_groups(
     orthogonal = lr / 10 if lr_orthogonal is None else lr_orthogonal
     kinds: list[tuple[str, set[int], float]] = [
         ("state-space", slow, min(lr, SLOW_RATE)),
-        ("orthogonal", turning, orthogonal),
+        ("orthogonal", angles, orthogonal),
         ("stiefel", stiefel, orthogonal),
     ]
     trained = [p for p in model.parameters() if p.requires_grad]

@@ -135,7 +135,7 @@ class Recurrent(Made):
         if not torch.is_grad_enabled() and (found := one_step(self, input, hx)) is not None:
             return found
         rows = rows_of(input, self.input_size, self.batch_first)
-        data = check_dtype(rows.data, self.cells[0].like)  # before anything is computed
+        data = check_dtype(rows.data, self.cells[0].reference_weight)  # before anything is computed
         if self.check_finite:
             check_finite(data)
         starts = self._starts(rows, hx, unbatched=isinstance(input, Tensor) and input.dim() == 2)
@@ -156,7 +156,7 @@ class Recurrent(Made):
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 data = data * F.dropout(torch.ones_like(data.real), self.dropout, self.training)  # a real mask
-            data = check_dtype(data, cells[layer * self.directions].like)  # real output, complex weights
+            data = check_dtype(data, cells[layer * self.directions].reference_weight)  # real output, complex weights
             keep = self.return_sequence or self.output_all_layers or layer < self.num_layers - 1
             outputs = []
             for k in range(layer * self.directions, (layer + 1) * self.directions):
@@ -185,7 +185,9 @@ class Recurrent(Made):
         if state is None:
             return [cell.initial_state(rows.batch) for cell in self.cells]
         first = self.cells[0]
-        state = checked(state, first.known_fields, len(self.cells), None if unbatched else rows.batch, first.like)
+        state = checked(
+            state, first.known_fields, len(self.cells), None if unbatched else rows.batch, first.reference_weight
+        )
         return unstack(each(rows.enter, state))
 
     def _run(

@@ -17,7 +17,7 @@ from engram.nn._recurrent import Recurrent
 from engram.nn._rows import TimeLine
 from engram.nn._s4 import LowRankSpace
 from engram.nn._s4d import DiagonalSpace
-from engram.nn._state_space import System, complex_of, wide
+from engram.nn._state_space import DiscreteSystem, complex_of, wide
 from engram.nn.laws import Law
 from engram.state import Field, State
 
@@ -44,7 +44,7 @@ class S4DCell(BareCell):
 
     equation = "s_t = A s_{t-1} + B u_t, y_t = x_t + GLU(W GELU(2 Re(C s_t) + D u_t) + b), u = norm(x), A diagonal"
     space_type: ClassVar[type[DiagonalSpace] | type[LowRankSpace]] = DiagonalSpace
-    usual_rule: ClassVar[str] = "zoh"
+    default_discretization: ClassVar[str] = "zoh"
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class S4DCell(BareCell):
             hidden_size,
             state_size,
             init=init,
-            discretization=discretization or self.usual_rule,
+            discretization=discretization or self.default_discretization,
             n_ssm=n_ssm,
             channels=2 if two_sided else 1,
             dt_min=dt_min,
@@ -93,7 +93,7 @@ class S4DCell(BareCell):
         self.mix = nn.Linear(hidden_size, 2 * hidden_size, bias, **kind)
 
     @property
-    def like(self) -> Tensor:
+    def reference_weight(self) -> Tensor:
         """A weight that has the dtype and the device of the cell."""
         return self.mix.weight
 
@@ -138,7 +138,7 @@ class S4DCell(BareCell):
         output = self._finish(drive, said.to(normed.dtype) + self.space.skip * normed)
         return output, _state(line.last(output), memory)
 
-    def _scanned(self, system: System, normed: Tensor, state: State, reverse: bool) -> tuple[Tensor, Tensor]:
+    def _scanned(self, system: DiscreteSystem, normed: Tensor, state: State, reverse: bool) -> tuple[Tensor, Tensor]:
         """What the systems say at all steps, and their last states as pairs: step by step, in real arithmetic."""
         step, read = system.in_pairs()
         start = (self.initial_state(normed.shape[1]) if state is None else state).memory.to(normed.dtype)
@@ -182,7 +182,7 @@ class S4Cell(S4DCell):
         "A from diag(lambda) - p p^* by the bilinear rule"
     )
     space_type = LowRankSpace
-    usual_rule = "bilinear"
+    default_discretization = "bilinear"
 
 
 class S4D(Recurrent):

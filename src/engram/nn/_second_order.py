@@ -84,7 +84,7 @@ class BilinearCell(BareCell):
         return self._eye() if self.residual else None, None
 
     def _eye(self) -> Tensor:
-        return torch.eye(self.hidden_size, dtype=self.like.dtype, device=self.like.device)
+        return torch.eye(self.hidden_size, dtype=self.reference_weight.dtype, device=self.reference_weight.device)
 
     def drive(self, input: Tensor) -> tuple[Tensor, ...]:
         """The input, and what is added if anything is."""
@@ -104,7 +104,7 @@ def bilinear_last(input: Tensor, tensor: Tensor, start: Tensor) -> Tensor:
     """The last state of the linear bilinear recurrence with this tensor ``(n, m, n)``, from ``start`` ``(B, n)``."""
     cell = BilinearCell(tensor.shape[1], tensor.shape[0], device="meta", dtype=tensor.dtype)
     del cell.tensor
-    cell.tensor, cell._like = tensor, tensor.new_empty(0)
+    cell.tensor, cell._reference = tensor, tensor.new_empty(0)
     final: Tensor = cell.run(input, start, None, reverse=False)[1]
     return final
 

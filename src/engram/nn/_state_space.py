@@ -39,7 +39,7 @@ class Pairs(NamedTuple):
     """2 Re(C s) of a channel, ``(B, H)``."""
 
 
-class System(ABC):
+class DiscreteSystem(ABC):
     """The system in discrete time. States are complex ``(B, H, N/2)``; B may be anything that broadcasts."""
 
     c: Tensor
@@ -118,7 +118,7 @@ class StateSpace(nn.Module, ABC):
         self.weight_b, self.weight_c = empty(copies, self.pairs, 2), empty(channels, features, self.pairs, 2)
         self.log_step, self.skip = empty(features), empty(features)
 
-    def begin(self, rates: Tensor, b: Tensor) -> None:
+    def initialise(self, rates: Tensor, b: Tensor) -> None:
         """Draw the weights anew, lambda and B given."""
         with torch.no_grad():
             self.log_decay.copy_(torch.log(-rates.real))
@@ -152,7 +152,7 @@ class StateSpace(nn.Module, ABC):
 
     @abstractmethod
     def discretize(self) -> Any:
-        """The :class:`System` of these weights."""
+        """The :class:`DiscreteSystem` of these weights."""
 
     def extra_repr(self) -> str:
         return f"{self.features}, state_size={2 * self.pairs}, n_ssm={self.copies}"

@@ -78,7 +78,7 @@ class TensorNet(nn.Module, ABC):
         """The parameters, not yet drawn."""
 
     @abstractmethod
-    def _draw(self) -> None:
+    def _initialise(self) -> None:
         """Their start."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class TensorNet(nn.Module, ABC):
         if self.map is not None:
             self.map.reset_parameters()
             self.map.bias.fill_(1.0)
-        self._draw()
+        self._initialise()
 
     def encode(self, input: Tensor) -> Tensor:
         """f(x) of every input, ``(d, B, m)``."""

@@ -42,7 +42,7 @@ class TensorTrainNet(TensorNet):
         self.inner = empty(groups, min(1, self.steps - 2) if equal_cores else self.steps - 2, r, m, r)
         self.last = empty(groups, r, m, self.output_size // groups)
 
-    def _draw(self) -> None:
+    def _initialise(self) -> None:
         """G^{:i:} = I/m + N(0, 1/(4 r m)), so that a product of many is near one; the ends N(0, 1/m) (2.7)."""
         nn.init.normal_(self.first, std=self.features**-0.5)
         nn.init.normal_(self.last, std=(self.features * self.rank) ** -0.5)

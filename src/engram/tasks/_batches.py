@@ -44,7 +44,7 @@ class Fresh:
 BLOCK = 32
 
 
-class Drawn:
+class Resampled:
     """A fixed set of ``size`` sequences that is drawn again each time it is read: it takes no memory.
 
     They are drawn in blocks of 32, so that the set does not depend on the batch size.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from engram.errors import DTypeError, check_between, check_size
-from engram.tasks._relu_system import System, calibrated, columns, draw, product
+from engram.tasks._relu_system import TrueSystem, calibrated, columns, product, sample_weights
 from engram.tasks._score import masked_mse
 from engram.tasks._seeds import normal
 from engram.tasks._task import Batch, Task
@@ -57,10 +57,10 @@ class ContractiveSystem(Task):
         check_between("snr", self.snr, -math.inf, math.inf)
         if not isinstance(self.normalised, bool):
             raise DTypeError(f"normalised must be True or False, got {self.normalised!r}")
-        draw(*self._drawn)  # refuses a system that does not contract
+        sample_weights(*self._weight_options)  # refuses a system that does not contract
 
     @property
-    def _drawn(self) -> tuple[int, int, int, float, int, bool]:
+    def _weight_options(self) -> tuple[int, int, int, float, int, bool]:
         return self.states, self.inputs, self.outputs, self.epsilon, self.system, self.normalised
 
     @property
@@ -76,9 +76,9 @@ class ContractiveSystem(Task):
         return self.length
 
     @property
-    def truth(self) -> System:
+    def truth(self) -> TrueSystem:
         """The true system; found once in a process, in about a second."""
-        return calibrated(*self._drawn, self.on, self.length)
+        return calibrated(*self._weight_options, self.on, self.length)
 
     @property
     def noise(self) -> float:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engram.imports import FILE_MODULE, load_class, name_of
-from engram.tasks._batches import Batches, Drawn, Fresh, Indexed
+from engram.tasks._batches import Batches, Fresh, Indexed, Resampled
 from engram.tasks._seeds import seeded
 
 
@@ -125,7 +125,7 @@ class Task(ABC):
             size: how many sequences the split has. For ``train``, 0 draws fresh ones without end.
         """
         if split != "train":
-            return Drawn(self.sample, size, batch_size, seed, split)
+            return Resampled(self.sample, size, batch_size, seed, split)
         if not size:
             return Fresh(self.sample, batch_size, seed)
         whole = self.sample(size, seeded(seed, split))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engram.nn import explicit_adding, explicit_copy
+from engram.explicit import explicit_adding, explicit_copy
 from engram.tasks import Copy
 
 

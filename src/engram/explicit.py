@@ -8,6 +8,8 @@ from engram.errors import check_choice, check_size
 from engram.maps import henaff_copy
 from engram.nn._gated import HenaffRNN
 
+__all__ = ["explicit_adding", "explicit_copy"]
+
 SYMBOLS, BLANK, CUE = 8, 0, 9
 
 

@@ -30,7 +30,7 @@ def check_contract(make: Callable[..., Recurrent], tolerance: float = 1e-10) -> 
     ``make`` is called as ``make(3, 5, num_layers, batch_first=..., bidirectional=..., dtype=torch.float64)``.
     Raises :class:`ContractError` with the first clause that does not hold::
 
-        engram.nn.check_contract(LeakyRNN)
+        engram.checks.check_contract(LeakyRNN)
     """
     torch_state = torch.random.get_rng_state()
     try:
@@ -140,7 +140,7 @@ def _shapes(layer: Recurrent, x: Tensor) -> float:
     for tensor, field in zip(parts(state), parts(cell.fields()), strict=True):
         steps = (TIME,) if field.grows else ()
         fits = fits and tuple(tensor.shape) == (cells, BATCH, *steps, *field.shape)
-        fits = fits and tensor.dtype == (field.dtype or cell.like.dtype)
+        fits = fits and tensor.dtype == (field.dtype or cell.reference_weight.dtype)
     return 0.0 if fits else float("inf")
 
 
