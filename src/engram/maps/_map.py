@@ -53,6 +53,11 @@ class Map(nn.Module, ABC):
         self.size = check_size("size of a map", size)
         self._sampled: tuple[Map, tuple[Tensor, ...], Tensor] | None = None  # what `sample` last drew, and as what
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the matrices of this map: ``(N, N)``."""
+        return self.size, self.size
+
     @abstractmethod
     def forward(self, *free: Tensor) -> Tensor:
         """The matrix ``(N, N)`` of the free parameters."""
@@ -131,7 +136,7 @@ class Map(nn.Module, ABC):
         If so it can be assigned, where the map ``has_inverse``.
         """
         eps = rounding(matrix.dtype) if eps is None else eps
-        if matrix.shape != (self.size, self.size):
+        if matrix.shape != self.shape:
             return False
         try:
             return self.distance(matrix) <= eps
@@ -143,9 +148,10 @@ class Map(nn.Module, ABC):
 
         Refused if the map does not contain it, or cannot find its parameters (see ``has_inverse``).
         """
-        if matrix.shape != (self.size, self.size):
+        if matrix.shape != self.shape:
+            rows, columns = self.shape
             raise ShapeError(
-                f"{type(self).__name__} is a map to {self.size} x {self.size} matrices, got {tuple(matrix.shape)}"
+                f"{type(self).__name__} is a map to {rows} x {columns} matrices, got {tuple(matrix.shape)}"
             )
         with without_autocast(matrix):
             return self._assigned(matrix.detach())
