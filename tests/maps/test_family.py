@@ -96,7 +96,7 @@ def check_promise(module: nn.Module, map: Map, tolerance: float) -> None:
 @pytest.mark.parametrize("norm", ["fro", "spectral"])
 @pytest.mark.parametrize("size", TRAINED_SIZES)
 def test_a_penalty_pulls_a_matrix_to_the_orthogonal_ones(size: int, norm: str) -> None:
-    """The soft map has nothing but its penalty, whose descent ends at an orthogonal matrix; at strength 0 it does not."""
+    """The soft map has nothing but its penalty, whose descent ends at an orthogonal matrix (not at strength 0)."""
     for strength in (0.0, 1.0):
         soft = SoftOrthogonal(size, strength=strength, norm=norm)
         x = (0.7 * soft.sample(dtype=torch.float64)).requires_grad_()

@@ -19,17 +19,18 @@ FreeParameters = Tensor | tuple[Tensor, ...]
 
 
 class Map(nn.Module, ABC):
-    """A square matrix with a promise, computed from free parameters.
+    """A square matrix that keeps a property (its promise), computed from free parameters.
 
     ``register_parametrization(module, "weight", SomeMap(n))`` makes ``module.weight`` keep the promise however the
-    free parameters are trained. Any module with a square weight will do; engram's layers take a map by name.
+    free parameters are trained. Any module with a square weight will do; engram's layers take a map by name, and
+    :func:`engram.maps.orthogonal` does it in one line.
 
-    A map is five verbs: ``forward`` (free parameters to matrix), ``right_inverse`` (matrix to free parameters),
+    A map is five methods: ``forward`` (free parameters to matrix), ``right_inverse`` (matrix to free parameters),
     ``contains``, ``sample`` and ``extra_repr``; those with a structure add ``operate`` (W x without building W), those
     with a soft constraint ``penalty``, and those that do something between optimiser steps ``after_step``.
 
     Args:
-        size: N, for matrices ``(N, N)``.
+        size (int): N, for matrices ``(N, N)``.
     """
 
     promise: ClassVar[str]
@@ -40,18 +41,18 @@ class Map(nn.Module, ABC):
     apply_cost: ClassVar[str] = "N^2"
     """The order of one product with a vector."""
     build_cost: ClassVar[str] = "N^3"
-    """The order of building the matrix, once a call."""
+    """The order of building the matrix, once per call."""
     source: ClassVar[str]
     takes_half: ClassVar[bool] = False
     """Whether forward and inverse work in bfloat16 and float16. Where not, such a matrix is built in float32 and
     rounded, and cannot be assigned."""
     angles: ClassVar[slice] = slice(None)
-    """Which of the free parameters turn an orthogonal factor: these want a smaller learning rate than the others."""
+    """Which of the free parameters are the angles of an orthogonal factor: they want a smaller learning rate."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = check_size("size of a map", size)
-        self._sampled: tuple[Map, tuple[Tensor, ...], Tensor] | None = None  # what `sample` last drew, and as what
+        self._sampled: tuple[Map, tuple[Tensor, ...], Tensor] | None = None  # what `sample` last gave
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -100,7 +101,7 @@ class Map(nn.Module, ABC):
     ) -> Tensor:
         """A random matrix ``(N, N)`` that keeps the promise. A real ``dtype`` gives the precision of a complex map."""
         kind, place = dtype or torch.get_default_dtype(), device or torch.get_default_device()
-        twin = copy.deepcopy(self)  # drawing may move a base point or a permutation: not this map's own
+        twin = copy.deepcopy(self)  # sampling may move a base point or a permutation: not this map's own
         with torch.device("cpu"):  # the same numbers for every device, and numbers at all for meta
             free = twin.sample_free(generator, kind.is_complex)
             matrix = twin.double_forward(*free).detach()
@@ -126,7 +127,7 @@ class Map(nn.Module, ABC):
     def has_inverse(self) -> bool:
         """Whether every matrix that the map contains can be assigned.
 
-        Where not, what the map itself drew still can (it is remembered); another matrix is searched for or refused.
+        Where not, what the map itself sampled still can (it is remembered); another matrix is searched for or refused.
         """
         return True
 
@@ -195,7 +196,7 @@ class Map(nn.Module, ABC):
         """The refusal of a matrix that keeps the promise but whose parameters cannot be found."""
         return ManifoldError(
             f"{type(self).__name__}({self.extra_repr()}) has no formula for its inverse{reason}. Assign what the map "
-            "itself drew with sample(), or load a state_dict"
+            "itself sampled with sample(), or load a state_dict"
         )
 
     def operate(self, x: Tensor, *free: Tensor) -> Tensor:
@@ -204,7 +205,7 @@ class Map(nn.Module, ABC):
         return x.to(w.dtype) @ w.mT
 
     def penalty(self, *free: Tensor) -> Tensor:
-        """What the map adds to a training loss."""
+        """What the map adds to a training loss; 0 for most."""
         return free[0].new_zeros(()).real
 
     def after_step(self, *free: Tensor) -> None:

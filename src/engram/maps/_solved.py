@@ -17,7 +17,7 @@ class Solved(Map):
 
     The inverse is solved for numerically (Levenberg-Marquardt) from several random starts; a matrix for which nothing
     is found is refused with the distance that was left. (Assigning ``map.sample()`` is exact: a map remembers what it
-    drew.) So a matrix that it ``contains`` may still be refused. One real tensor of free parameters.
+    sampled.) So a matrix that it ``contains`` may still be refused. One real tensor of free parameters.
     """
 
     @property

@@ -4,8 +4,10 @@ from engram.nn import laws
 from engram.nn._antisymmetric import Antisymmetric, AntisymmetricCell, AntisymmetricRNN
 from engram.nn._as_lstm import AsLSTM
 from engram.nn._bare_cell import BareCell
+from engram.nn._bilinear import BilinearCell, BilinearRNN
 from engram.nn._cell import Cell
 from engram.nn._cornn import CoRNN, CoRNNCell, CoRNNState
+from engram.nn._cp import CPBIRNN, CPRNN, CPBilinearCell, CPCell
 from engram.nn._cp_net import CPNet
 from engram.nn._free_presets import IRNN, OrthInitRNN, SoftOrthogonalRNN
 from engram.nn._gated import GORU, GORUCell, HenaffCell, HenaffRNN
@@ -21,19 +23,11 @@ from engram.nn._phase_presets import EURNN, ScuRNN
 from engram.nn._rac import RAC, RACCell, RACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._rnn import RNN, RNNCell
-from engram.nn._s4_block import S4, S4D, S4Cell, S4DCell, S4State
+from engram.nn._s4_cell import S4Cell, S4DCell, S4State
+from engram.nn._s4_layer import S4, S4D
 from engram.nn._safe_globals import safe_globals
 from engram.nn._schur_presets import NonNormalRNN, SpectralMarginRNN, SpectralRNN
-from engram.nn._second_order import (
-    CPBIRNN,
-    CPRNN,
-    BilinearCell,
-    BilinearRNN,
-    CPBilinearCell,
-    CPCell,
-    SecondOrderCell,
-    SecondOrderRNN,
-)
+from engram.nn._second_order import SecondOrderCell, SecondOrderRNN
 from engram.nn._tensor_net import TensorNet
 from engram.nn._tensor_train import TensorTrainNet
 from engram.nn._unitary_presets import URNN, FullCapacityURNN, HylandRaetschRNN

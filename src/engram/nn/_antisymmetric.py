@@ -134,16 +134,30 @@ class AntisymmetricRNN(Recurrent):
     neither grows nor fades, and a small :math:`\gamma` makes up for the growth that Euler's method adds.
 
     Args:
-        input_size: D, the number of features of the input.
-        hidden_size: H, the number of features of the state.
-        num_layers: L, layers on top of each other.
-        epsilon: the step size, above 0. The source chooses among 0.01, 0.1 and 1.
-        gamma: the diffusion, at least 0. As much as epsilon makes up for Euler's growth of frequencies up to 1.4.
-        deviation: sigma_w, of the initial W. The source chooses among 0, 1, 2, 4, 8 and 16.
-        gated: with the input gate z; it shares the recurrent matrix.
-        initial_state: ``zero``, or ``trained``: a parameter.
-        bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.RNN; a real dtype.
-        output_all_layers, return_sequence, checkpoint_every, check_finite, laws: see :class:`Recurrent`.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        epsilon (float): the step size, above 0. The source chooses among 0.01, 0.1 and 1. Default: 0.1.
+        gamma (float): the diffusion, at least 0. With gamma = epsilon it makes up for the growth that Euler's method
+            gives to frequencies up to 1.4. Default: 0.1.
+        deviation (float): sigma_w of the initial W, at least 0. The source chooses among 0, 1, 2, 4, 8 and 16.
+            Default: 1.0.
+        gated (bool): with the input gate z, which shares the recurrent matrix. Default: False.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights, real. Default: None, torch's default.
 
     Inputs: input, h_0
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.

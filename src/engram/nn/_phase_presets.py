@@ -45,7 +45,8 @@ class EURNN(Preset):
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
             this layer.
         device (torch.device, str or None): of the weights. Default: None, torch's default.
-        dtype (torch.dtype or None): of the weights, complex with ``complex``. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights; with ``complex``, a real one gives the precision.
+            Default: None, torch's default.
 
     Inputs: input, h_0
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
@@ -113,7 +114,8 @@ class ScuRNN(UnitaryPreset):
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
             this layer.
         device (torch.device, str or None): of the weights. Default: None, torch's default.
-        dtype (torch.dtype or None): of the weights, complex. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights; a real one gives the precision of the complex one.
+            Default: None, torch's default.
 
     Inputs: input, h_0
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
