@@ -1,4 +1,4 @@
-"""Henaff's solutions, written down rather than trained: spec/spectral.md 4.16."""
+"""Henaff's solutions, written down rather than trained (Henaff et al. 2016)."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The laws of the start: angles, powers, group; spec/spectral.md 3.2 and section 10."""
+"""The laws of the start: angles, powers, group."""
 
 import math
 

@@ -66,7 +66,7 @@ def count(*modules: nn.Module) -> int:
     return sum(p.numel() for module in modules for p in module.parameters())
 
 
-COUNTS = [  # spec/spectral.md 6.6: layer, its decoder, and an embedding where there is one
+COUNTS = [  # the counts of Kerg et al. 2019: layer, its decoder, and an embedding where there is one
     (NonNormalRNN, 10, 128, 9, 0, 18_953),
     (ExpRNN, 10, 176, 9, 0, 18_929),
     (ExpRNN, 10, 128, 9, 0, 10_697),

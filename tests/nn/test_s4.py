@@ -94,7 +94,7 @@ def test_the_last_step_only_and_segments(make: Callable[..., S4D], measure: Any,
     torch.testing.assert_close(layer(x)[0][-1], found["value 0"], atol=1e-12, rtol=0)
 
 
-# The paper's Table 2: L, H, N, n_ssm (0: a copy a feature), the exact count (spec/depth.md, section 7)
+# The paper's Table 2: L, H, N, n_ssm (None: a copy per feature), the exact count (On the Role of Depth)
 TABLE = [
     *((layers, hidden, 4, 1, count) for _ in ("Retrieval", "ListOps")
       for layers, hidden, count in ((6, 256, 808_008), (2, 446, 808_176), (3, 364, 810_300), (8, 221, 806_304))),
@@ -119,7 +119,7 @@ def test_the_table_has_16_entries() -> None:
 
 @pytest.mark.parametrize(("layers", "count"), [(4, 859_172), (8, 1_651_748)])
 def test_counts_of_the_text_network(layers: int, count: int) -> None:
-    """Embedding of 107, encoder, blocks of N = 64, decoder (spec/depth.md, section 8)."""
+    """Embedding of 107, encoder, blocks of N = 64, decoder."""
     blocks = S4(107, 256, layers, n_ssm=None, device="meta")
     found = sum(p.numel() for part in (blocks, nn.Linear(256, 107, device="meta")) for p in part.parameters())
     assert found + 107 * 107 == count

@@ -59,9 +59,13 @@ class Explanation:
 
 
 def explain(layer: nn.Module) -> Explanation:
-    """Which loop each cell of a layer runs: generated C, torch operations or plain Python, and why.
+    """Say which loop each cell of a layer runs, and why: generated C, torch operations, or a Python loop.
 
-    Works on a layer, on a cell, and on any module that holds some.
+    Args:
+        layer: a layer, a cell, or any module that holds some.
+
+    Returns:
+        an :class:`Explanation`, to be printed.
 
     >>> from engram.nn import RNN
     >>> print(explain(RNN(2, 3)))  # doctest: +ELLIPSIS

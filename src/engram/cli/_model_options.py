@@ -98,6 +98,8 @@ def _help(kind: type[nn.Module]) -> dict[str, str]:
         for entry in re.split(r"\n    (?=\S)", "\n" + section[1].rstrip()) if section else []:
             names, _, said = entry.partition(": ")
             words = re.sub(r":\w+:`~?([^`]*)`|``([^`]*)``", r"\1\2", " ".join(said.split()))
+            words = re.sub(r" Default: (?!None, )[^ ]*$", "", words).replace("Default: None, ", "Default: ")
+            names = re.sub(r" \(.*\)$", "", names)  # the types
             if "," in names:
                 shared = {name.strip(): words for name in names.split(",")} | shared
             else:

@@ -1,4 +1,4 @@
-"""What every recurrence has: sizes, parameters with their laws, a state of declared fields, a step, and the loop."""
+"""What every recurrence has: sizes, parameters and their initial distributions, a declared state, a step, the loop."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -22,9 +22,9 @@ _fields: "WeakKeyDictionary[BareCell, Fields]" = WeakKeyDictionary()  # not in t
 
 
 class BareCell(nn.Module, ABC):
-    """The base of every recurrence, without any weight: of those that are not made of one recurrent matrix.
+    """The base of every recurrence, without any weight; :class:`Cell` is the one with a recurrent matrix.
 
-    A cell of your own declares what it needs, and writes :meth:`drive` and :meth:`step`::
+    A cell of your own declares its weights, and defines :meth:`drive` and :meth:`step`::
 
         class DecayCell(engram.nn.BareCell):
             equation = "h_t = a h_{t-1} + x_t, a = sigmoid(decay), one number per unit"
@@ -40,13 +40,17 @@ class BareCell(nn.Module, ABC):
                 return torch.sigmoid(self.decay) * state + drive
 
     Args:
-        input_size: D.
-        hidden_size: H.
-        initial_state: ``zero``, or ``trained``: a parameter. Other names are in ``starts``.
-        laws: of initial weights, by the name of the parameter (:mod:`engram.nn.laws`); they override the cell's own.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        initial_state (str): ``zero``, or ``trained``, a parameter; a cell may have further names in ``starts``.
+            Default: ``zero``.
+        laws (dict or None): initial distributions by parameter name, which override the cell's own
+            (:mod:`engram.nn.laws`). Default: None.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
 
     Class attributes:
-        equation: the recurrence, as `engram list models` shows it.
+        equation: the recurrence, as ``engram list models`` shows it.
         starts: the values that ``initial_state`` stands for.
     """
 
@@ -93,7 +97,15 @@ class BareCell(nn.Module, ABC):
         map: Map | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """A parameter of this shape, initialised by its law (default: that of torch.nn.RNN) or by its map."""
+        """Add a parameter, and initialise it.
+
+        Args:
+            name: of the parameter.
+            shape: its size along each axis.
+            law: its initial distribution. Default: None, U(-1/sqrt(H), 1/sqrt(H)), as in torch.nn.RNN.
+            map: a map under which a square matrix stands, and which samples it. Default: None.
+            dtype: Default: None, that of the cell.
+        """
         self.laws.setdefault(name, law or Uniform())
         self.declared.append(name)
         if map is not None and type(map) is not Free:
@@ -108,7 +120,7 @@ class BareCell(nn.Module, ABC):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Sample all weights anew, as at the start."""
+        """Sample all weights again, from their initial distributions."""
         for name in self.declared:
             if self._parameters.get(name) is not None:
                 self._initialise(name)

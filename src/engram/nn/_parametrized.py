@@ -18,7 +18,7 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
 def written_class(module: nn.Module) -> type[nn.Module]:
-    """The class of a parametrized module as somebody wrote it."""
+    """The class of a parametrized module as it stands in a program, before torch derived another from it."""
     return type(module).__bases__[0]
 
 

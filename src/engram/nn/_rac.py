@@ -62,7 +62,7 @@ class ScaledRACState(NamedTuple):
 
 
 class ScaledRACCell(RACCell):
-    """A :class:`RACCell` whose state is brought to a root mean square of 1 at each step; the plain loop.
+    """A :class:`RACCell` whose state is brought to a root mean square of 1 at each step.
 
     Input and output carry the logarithm of their scale as one number more, which the first layer's input lacks.
     """

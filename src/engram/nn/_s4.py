@@ -42,7 +42,7 @@ class LowRankSystem(DiscreteSystem):
         return d * v - d * self.p * (self._along_p(d * v) / (1 + self._along_p(d * self.p)))
 
     def in_pairs(self) -> Pairs:
-        """By the whole matrix: O(N^2) a step and feature."""
+        """By the whole matrix: O(N^2) per step and feature."""
         a, b, c = self._squares(0), self._krylov(1)[..., 0], self._row()
 
         def step(input: Tensor, state: Tensor) -> Tensor:

@@ -96,7 +96,7 @@ class S4DCell(BareCell):
         return self.mix.weight
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew."""
+        """Sample the initial weights again."""
         for part in (self.encoder, self.norm, self.space, self.mix):
             if part is not None and not isinstance(part, nn.Identity):
                 part.reset_parameters()

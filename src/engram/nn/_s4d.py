@@ -24,7 +24,7 @@ def real_product(left: Tensor, right: Tensor) -> Tensor:
 class DiagonalSystem(DiscreteSystem):
     """A = diag(a): every power is a product of two from short tables, a^(im + j) = a^(im) a^j.
 
-    So kernels and states are products of real matrices: O(N) a step and feature, and nothing of the size of T x N.
+    So kernels and states are products of real matrices: O(N) per step and feature, and nothing of the size of T x N.
     """
 
     a: Tensor  # (H, N/2)

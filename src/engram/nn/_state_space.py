@@ -47,7 +47,7 @@ class DiscreteSystem(ABC):
 
     @abstractmethod
     def step(self, input: Tensor, state: Tensor) -> Tensor:
-        """A s + B u for an input ``(B, H)``: O(N) a feature."""
+        """A s + B u for an input ``(B, H)``: O(N) per feature."""
 
     def read(self, state: Tensor) -> Tensor:
         """2 Re(C s), ``(B, H)``."""
@@ -104,8 +104,8 @@ class StateSpace(nn.Module, ABC):
         copies = features if n_ssm is None else check_size("n_ssm", n_ssm)
         if features % copies:
             raise OptionError(
-                f"n_ssm must divide hidden_size, for each copy serves as many features as the others; got "
-                f"{copies} for {features}. Use None for a copy a feature"
+                f"n_ssm must divide hidden_size, because each copy serves the same number of features; got "
+                f"{copies} for {features}. Use None for a copy per feature"
             )
         check_between("dt_max", dt_max, check_between("dt_min", dt_min, 0, math.inf), math.inf)
         self.features, self.pairs, self.copies = features, state_size // 2, copies
@@ -119,7 +119,7 @@ class StateSpace(nn.Module, ABC):
         self.log_step, self.skip = empty(features), empty(features)
 
     def initialise(self, rates: Tensor, b: Tensor) -> None:
-        """Draw the weights anew, lambda and B given."""
+        """Sample the initial weights, lambda and B given."""
         with torch.no_grad():
             self.log_decay.copy_(torch.log(-rates.real))
             self.frequency.copy_(-rates.imag)
@@ -148,7 +148,7 @@ class StateSpace(nn.Module, ABC):
 
     @abstractmethod
     def reset_parameters(self) -> None:
-        """Draw the weights anew."""
+        """Sample the initial weights again."""
 
     @abstractmethod
     def discretize(self) -> Any:

@@ -20,8 +20,8 @@ class ContractiveSystem(Task):
 
     h_t = relu(W h_{t-1} + F x_t + b) and y_t = C h_t + N(0, v I), with W = I - epsilon A'A / |A|^2 (spectral norm);
     A, F, C and the inputs are standard normal; b starts so, and is moved until each unit is on at the wanted share of
-    steps. v = 10^(-snr/10) times the mean of (C h)^2, not centred (spec/unitary-equivalence.md 5).
-    Inputs ``(T, B, p)``, targets ``(T, B, m)``, noise included.
+    steps. v = 10^(-snr/10) times the mean of (C h)^2, not centred.
+    Inputs ``(T, B, p)``, targets ``(T, B, m)``, noise included. Source: Emami et al. 2019, their synthetic experiment.
     """
 
     states: int = 4
@@ -39,7 +39,7 @@ class ContractiveSystem(Task):
     length: int = 1000
     """T, the steps."""
     system: int = 0
-    """The seed of the true system, the same for all splits and training seeds."""
+    """Random seed of the true system, the same for all splits and training seeds."""
     normalised: bool = True
     """Divide by the squared norm of A (the poster), or not (the script: faster contraction)."""
 

@@ -26,7 +26,7 @@ def read(name: str) -> bytes:
     """The content of a data file, uncompressed: ``read("mnist/train-labels-idx1-ubyte")``.
 
     Looked for in :func:`places`, plain or as ``.gz``. If it is nowhere, it is fetched from its source into the cache,
-    unless ``ENGRAM_OFFLINE=1``. Any content but the one in the table FILES is refused.
+    except with ``ENGRAM_OFFLINE=1``. Any content but the one in the table FILES is refused.
     """
     size, _ = _expected(name)
     path = find(name)

@@ -1,4 +1,4 @@
-"""A random contractive ReLU network: drawn, calibrated, run and measured in float64, the same on every machine."""
+"""A random contractive ReLU network: sampled, calibrated, run and measured in float64, the same on every machine."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -83,5 +83,5 @@ def product(matrix: Array, x: Array) -> Array:
 
 
 def columns(x: Tensor) -> Array:
-    """``(T, B, p)`` as ``(T, p, B)``, a sequence a column."""
+    """``(T, B, p)`` as ``(T, p, B)``, a sequence per column."""
     return np.ascontiguousarray(x.double().numpy().swapaxes(1, 2))
