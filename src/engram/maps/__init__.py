@@ -9,6 +9,7 @@ Each map is a parametrization for ``torch.nn.utils.parametrize`` that computes a
 """
 
 from engram.maps._after_step import StiefelStep, attach, free_parameters, mapped_weights
+from engram.maps._antisymmetric import Antisymmetric
 from engram.maps._cayley import cayley_transform
 from engram.maps._constrain import orthogonal
 from engram.maps._expm import exp_skew
@@ -31,6 +32,7 @@ from engram.maps._transforms import observed, transformed, without_autocast
 __all__ = [
     "MAPS",
     "SKEW_LAWS",
+    "Antisymmetric",
     "Cayley",
     "Exponential",
     "Fourier",

@@ -1,7 +1,7 @@
 """Recurrent layers with the calling convention of ``torch.nn.LSTM``."""
 
 from engram.nn import laws
-from engram.nn._antisymmetric import Antisymmetric, AntisymmetricCell, AntisymmetricRNN
+from engram.nn._antisymmetric import AntisymmetricCell, AntisymmetricRNN
 from engram.nn._as_lstm import AsLSTM
 from engram.nn._bare_cell import BareCell
 from engram.nn._bilinear import BilinearCell, BilinearRNN
@@ -47,7 +47,6 @@ __all__ = [
     "S4",
     "S4D",
     "URNN",
-    "Antisymmetric",
     "AntisymmetricCell",
     "AntisymmetricRNN",
     "AsLSTM",

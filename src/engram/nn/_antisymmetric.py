@@ -7,61 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engram.errors import DTypeError, check_flag
-from engram.maps import Map, skew, skew_entries
+from engram.errors import check_flag
+from engram.maps import Antisymmetric
 from engram.nn._bare_cell import BareCell
-from engram.nn._euler import at_least_zero, positive
+from engram.nn._euler import positive
 from engram.nn._gates import check_real
 from engram.nn._options import CellOptions
 from engram.nn._recurrent import Recurrent
 from engram.nn.laws import Constant, Normal
-
-
-class Antisymmetric(Map):
-    """W - W^T - gamma I of a strictly upper triangular W: every eigenvalue has the real part -gamma.
-
-    Args:
-        size: N.
-        gamma: the diffusion, at least 0.
-        deviation: sigma_w; the entries of W start in N(0, sigma_w^2 / N).
-    """
-
-    promise = "antisymmetric but for -gamma on the diagonal"
-    equation = "W = X - X^T - gamma I, X strictly upper triangular"
-    count = "N(N-1)/2"
-    build_cost = "N^2"
-    takes_half = True
-    angles = slice(0)
-    source = "Chang et al. 2019 (AntisymmetricRNN)"
-
-    def __init__(self, size: int, gamma: float = 0.1, deviation: float = 1.0) -> None:
-        super().__init__(size)
-        self.gamma = at_least_zero("gamma", gamma)
-        self.deviation = at_least_zero("deviation", deviation)
-
-    def forward(self, entries: Tensor) -> Tensor:  # type: ignore[override]
-        return skew(entries, self.size) - self._diffusion(entries)
-
-    def _diffusion(self, like: Tensor) -> Tensor:
-        return self.gamma * torch.eye(self.size, dtype=like.dtype, device=like.device)
-
-    def free(self, matrix: Tensor) -> Tensor:
-        return skew_entries(matrix + self._diffusion(matrix))
-
-    def distance(self, matrix: Tensor) -> float:
-        if matrix.is_complex():
-            raise DTypeError(f"{type(self).__name__} is a map to real matrices, got {matrix.dtype}")
-        even = matrix + self._diffusion(matrix)
-        return float((even + even.mT).abs().max())
-
-    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
-        """N(0, sigma_w^2 / N)."""
-        above = self.size * (self.size - 1) // 2
-        normal = torch.randn(above, generator=generator, dtype=torch.float64)
-        return (normal * (self.deviation / math.sqrt(self.size)),)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, gamma={self.gamma}"
 
 
 class AntisymmetricCell(BareCell):
