@@ -114,16 +114,16 @@ class AntisymmetricRNN(Recurrent):
 
     Inputs: input, h_0
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        h_0: ``(L*directions, B, H)`` (no B if unbatched); default: the initial state.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched). Default: the initial state.
 
     Outputs: output, h_n
         output: ``(T, B, directions*H)``, in the form of the input; h_n: the state of the last step.
 
     Attributes:
-        weight_ih_l[k]: ``(H, D)``, gated ``(2H, D)``, V above V_z; at first N(0, 1/D).
+        weight_ih_l[k]: ``(H, D)``, gated ``(2H, D)``, V above V_z; initially N(0, 1/D).
         weight_hh_l[k]: ``(H, H)``, W - W^T - gamma I, built of the H(H-1)/2 entries of a strictly upper triangular W;
-            these are at first N(0, sigma_w^2/H).
-        bias_l[k]: ``(H)``, gated ``(2H)``; at first 0.
+            these are initially N(0, sigma_w^2/H).
+        bias_l[k]: ``(H)``, gated ``(2H)``; initially 0.
 
     Source: Chang et al. 2019; initial weights, Appendix C.
 

@@ -25,7 +25,7 @@ class AsLSTM(nn.Module):
 
     Inputs: input, hx
         input: as the layer takes it.
-        hx: ``(h, c)``, both ``(L*directions, B, H)`` (no B if unbatched); default: the layer's own start.
+        hx: ``(h, c)``, both ``(L*directions, B, H)`` (no B if unbatched). Default: the initial state of the layer.
 
     Outputs: output, (h, c)
 

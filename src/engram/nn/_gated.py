@@ -84,8 +84,6 @@ class GORU(Recurrent):
 
     where r is the reset gate, which acts after Q, and z the update gate, which weights the old state.
 
-    Source: Jing et al. 2019; initial weights, their program.
-
     Args:
         input_size (int): D, the number of input features per step.
         hidden_size (int): H, the number of hidden units.
@@ -117,10 +115,12 @@ class GORU(Recurrent):
         output: ``(T, B, directions*H)``, in the form of the input; h_n: the state after the last step.
 
     Attributes:
-        weight_ih_l[k]: ``(3H, D)``, U_r, U_z, U_h; weight_hh_l[k]: ``(2H, H)``, W_r, W_z; both initially U(-0.01,
-        0.01).
-        rotation_l[k]: Q ``(H, H)``, computed from its map's numbers.
+        weight_ih_l[k]: ``(3H, D)``, U_r, U_z, U_h, initially U(-0.01, 0.01).
+        weight_hh_l[k]: ``(2H, H)``, W_r, W_z, initially U(-0.01, 0.01).
+        rotation_l[k]: Q ``(H, H)``, computed from the free parameters of its map.
         bias_l[k]: ``(3H)``, initially b_r = 2, b_z = b_h = 0; mod_bias_l[k]: modReLU's bias ``(H)``, initially 0.01.
+
+    Source: Jing et al. 2019; initial weights, their program.
     """
 
     cell = GORUCell
@@ -139,7 +139,7 @@ class GORU(Recurrent):
 
 
 class HenaffCell(Cell):
-    """One layer of :class:`HenaffRNN`."""
+    """One layer of :class:`HenaffRNN`: weight_ih ``(H, D)``, weight_hh ``(H, H)``, bias ``(H)``."""
 
     equation = "h_t = act(W_ih x_t + b) + W_hh h_{t-1}"
 

@@ -103,7 +103,7 @@ class LEM(Recurrent):
 
     Inputs: input, (y_0, z_0)
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        y_0, z_0: ``(L*directions, B, H)`` each (no B if unbatched); default: the initial state.
+        y_0, z_0: ``(L*directions, B, H)`` each (no B if unbatched). Default: the initial state.
 
     Outputs: output, (y_n, z_n)
         output: y of every step, ``(T, B, directions*H)``, in the form of the input.

@@ -153,7 +153,7 @@ class MinGRU(Recurrent):
 
     Inputs: input, h_0
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        h_0: ``(L*directions, B, H)`` (no B if unbatched), of any sign; default: the initial state.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched), of any sign. Default: the initial state.
 
     Outputs: output, h_n
         output: ``(T, B, directions*H)``, in the form of the input; h_n: the state of the last step.
@@ -222,7 +222,7 @@ class MinLSTM(Recurrent):
 
     Inputs: input, h_0
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        h_0: ``(L*directions, B, H)`` (no B if unbatched), of any sign; default: the initial state.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched), of any sign. Default: the initial state.
 
     Outputs: output, h_n
         output: ``(T, B, directions*H)``, in the form of the input; h_n: the state of the last step.
