@@ -147,7 +147,7 @@ def test_noise_is_irregular() -> None:
     }
     assert set(kinds[0.1]) == {"flat"}
     assert set(kinds[5]) == {"irregular", "flat"}
-    assert 10 <= kinds[5].count("irregular")
+    assert kinds[5].count("irregular") >= 10
 
 
 def test_horizon() -> None:
