@@ -277,7 +277,7 @@ def test_from_network(case: str, bias: bool) -> None:
     """On every word of up to 5 symbols; and the network of that automaton is the first one again."""
     torch.manual_seed(0)
     layer = NETWORKS[case]()
-    readout = torch.nn.Linear(layer.hidden_size, 3, bias=bias).to(layer.cells[0].like.dtype)
+    readout = torch.nn.Linear(layer.hidden_size, 3, bias=bias).to(layer.cells[0].reference_weight.dtype)
     automaton = WeightedAutomaton.from_network(layer, readout)
     plain = "birnn" in case or case == "trained start"
     assert automaton.states == layer.hidden_size + (bias or not plain)

@@ -16,7 +16,7 @@ from engram.nn import RNN, URNN, TensorNet
 from engram.tasks import Adding, Copy, Task
 from every_layer import REAL, SYSTEMS, slow_but
 
-COMPLEX = ("urnn", "full-capacity", "eurnn", "scurnn")
+COMPLEX = ("urnn", "full-capacity", "hyland-raetsch", "eurnn", "scurnn")
 QUICK = {"exprnn", "s4d"}
 
 

@@ -98,7 +98,7 @@ def test_every_kind_of_layer(case: str) -> None:
     if case == "a map":
         old = RNN(3, 4, activation="relu", dtype=torch.float64, map="spectral-margin")
         old.weight_hh_l0 = 0.95 * haar(4)
-    x = ball(50, 6, 3, dtype=old.cells[0].like.dtype)
+    x = ball(50, 6, 3, dtype=old.cells[0].reference_weight.dtype)
     twin = to_orthogonal(old, data=x)
     ours, theirs = old(x)[0], twin(x)[0]
     pairs = zip(ours, theirs, strict=True) if isinstance(ours, tuple) else [(ours, theirs)]

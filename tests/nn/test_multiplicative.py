@@ -37,7 +37,7 @@ def test_the_recurrence(depth: int) -> None:
 
 
 def test_two_steps_of_two_layers() -> None:
-    """h^{2,2} = (W_H2 W_I2 h^{1,1}) (W_I2 ((W_H1 h^{1,1}) W_I1 f(x^2))) (spec/arithmetic-circuits.md 5.3)."""
+    """h^{2,2} = (W_H2 W_I2 h^{1,1}) (W_I2 ((W_H1 h^{1,1}) W_I1 f(x^2)))."""
     layer, x = circuit(depth=2), torch.randn(2, 1, 3, dtype=F64)
     (i1, h1), (i2, h2) = [(cell.weight_ih, cell.weight_hh) for cell in layer.cells]
     first = i1 @ x[0, 0]

@@ -201,6 +201,6 @@ def _linear_cell(layer: Recurrent) -> BilinearCell:
             f"an automaton must be one layer in one direction; got {layer.num_layers} layers in {directions}: "
             "a second layer multiplies states with each other"
         )
-    if cell.like.is_complex():
-        raise DTypeError(f"the weights of an automaton must be real, got {cell.like.dtype}")
+    if cell.reference_weight.is_complex():
+        raise DTypeError(f"the weights of an automaton must be real, got {cell.reference_weight.dtype}")
     return copy.deepcopy(cell).double()

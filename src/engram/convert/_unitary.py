@@ -109,7 +109,9 @@ def to_orthogonal(
             outgoing.append(facts["state_bound"])
         incoming = math.hypot(*outgoing)
     wide, n = after.hidden_size, before.hidden_size
-    selection = torch.cat([torch.arange(n) + wide * d for d in range(before.directions)]).to(after.cells[0].like.device)
+    selection = torch.cat([torch.arange(n) + wide * d for d in range(before.directions)]).to(
+        after.cells[0].reference_weight.device
+    )
     report = {
         "states": n,
         "states_used": max(cell["states_used"] for cell in cells),

@@ -45,8 +45,8 @@ def fill(cell: Any, old: Any, matrix: Tensor, incoming: float, steps: int | None
 
     Returns: numbers for the report.
     """
-    n, used, dtype = old.hidden_size, len(matrix), old.like.dtype
-    zero = old.like.new_zeros(n, dtype=torch.float64)
+    n, used, dtype = old.hidden_size, len(matrix), old.reference_weight.dtype
+    zero = old.reference_weight.new_zeros(n, dtype=torch.float64)
     bias, start = zero if old.bias is None else old.bias.double(), zero if old.start is None else old.start.double()
     norm = max(float(torch.linalg.matrix_norm(old.weight_hh.double(), 2)), 1.0 if unit(old) else 0.0)
     drive = float(torch.linalg.matrix_norm(old.weight_ih.double(), 2)) * incoming + float(bias.norm())

@@ -29,7 +29,7 @@ def compare(
     """
     n = before.hidden_size
     before, after = _observed(before), _observed(after)
-    like, size = before.cells[0].like, before.input_size
+    like, size = before.cells[0].reference_weight, before.input_size
     generator = torch.Generator().manual_seed(0)
     length = min(steps or STEPS, STEPS)
 
@@ -57,7 +57,7 @@ def compare(
 
 def apart(one: RNN, other: RNN, x: Tensor) -> float:
     """The largest difference of the outputs of two networks of equal size under inputs ``(T, B, D)``."""
-    ours, theirs = (_observed(layer)(x.to(layer.cells[0].like))[0][-1] for layer in (one, other))
+    ours, theirs = (_observed(layer)(x.to(layer.cells[0].reference_weight))[0][-1] for layer in (one, other))
     return float((ours - theirs).abs().max())
 
 

@@ -22,7 +22,7 @@ def exporting() -> bool:
 
 def fits_scan(cell: Any) -> bool:
     """Whether torch's scan takes a cell, with its gradients: torch 2.13 has none for complex numbers and integers."""
-    kinds = [field.dtype or cell.like.dtype for field in parts(cell.fields())]
+    kinds = [field.dtype or cell.reference_weight.dtype for field in parts(cell.fields())]
     return all(kind.is_floating_point for kind in kinds) and not any(field.grows for field in parts(cell.fields()))
 
 

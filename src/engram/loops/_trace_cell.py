@@ -80,7 +80,7 @@ def trace(cell: Any, width: int) -> Traced:
 
 def _traced(cell: Any, width: int, with_drive: bool) -> Traced:
     weights = tensors_of(cell)
-    records, view, like = [], cell, fresh(cell.like)
+    records, view, like = [], cell, fresh(cell.reference_weight)
     inputs = [torch.randn(1, batch, width, dtype=like.dtype, device=like.device) for batch in BATCHES]
     states = [each(_other, cell.initial_state(batch)) for batch in BATCHES]
     tried = [(inputs[0], states[0]), (inputs[1], states[1]), (-inputs[0], each(_opposite, states[0]))]
@@ -150,7 +150,7 @@ def _place(cell: Any) -> str:
 
 def _check_drive(cell: Any, width: int) -> None:
     """A drive that looks at other steps, or samples, cannot be computed step by step."""
-    like = cell.like
+    like = cell.reference_weight
     x = torch.rand(9, 3, width, dtype=like.dtype, device=like.device)
     near = 1e4 * torch.finfo(like.dtype).eps  # another order of sums, never another formula
     with torch.no_grad():

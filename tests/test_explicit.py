@@ -1,9 +1,9 @@
-"""Henaff's solutions, written down rather than trained: spec/spectral.md 4.16."""
+"""Henaff's solutions, written down rather than trained (Henaff et al. 2016)."""
 
 import pytest
 import torch
 
-from engram.nn import explicit_adding, explicit_copy
+from engram.explicit import explicit_adding, explicit_copy
 from engram.tasks import Copy
 
 

@@ -1,4 +1,7 @@
-"""Networks that solve a task by weights written down rather than trained (Henaff et al. 2016)."""
+"""Networks that solve a task by weights written down, without training (Henaff et al. 2016).
+
+:func:`explicit_copy` solves the copying problem, :func:`explicit_adding` the adding problem.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -7,6 +10,8 @@ from torch import Tensor, nn
 from engram.errors import check_choice, check_size
 from engram.maps import henaff_copy
 from engram.nn._gated import HenaffRNN
+
+__all__ = ["explicit_adding", "explicit_copy"]
 
 SYMBOLS, BLANK, CUE = 8, 0, 9
 
@@ -21,11 +26,23 @@ def explicit_copy(
     activation: str = "identity",
     generator: torch.Generator | None = None,
 ) -> tuple[HenaffRNN, nn.Linear]:
-    """A layer of 2 pairs + 1 units and a readout that solve the copying problem with high probability.
+    """A layer of 2 pairs + 1 units and a readout that solve :class:`engram.tasks.Copy` with high probability.
 
-    Each symbol is stored as a random unit vector; the matrix turns pairs of coordinates so that V^(delay + length) = I,
-    and a symbol comes back to where it was when it is due. The last unit latches the cue. Symbols disturb each other
-    by about sqrt(length / 2 pairs): nearly every sequence is right at 256 pairs (768 for ``layout="after"``).
+    Each symbol is stored as a random unit vector; the matrix rotates pairs of coordinates so that V^(delay + length) =
+    I, and a symbol comes back to where it was when it is due. The last unit remembers that the cue has come. Symbols
+    disturb each other by about sqrt(length / 2 pairs): nearly every sequence is right at 256 pairs (768 for
+    ``layout="after"``).
+
+    Args:
+        pairs: how many pairs of units store symbols, an int of at least 1.
+        delay: steps from the last symbol to the first answer.
+        length: the symbols to remember. Default: 10.
+        layout: the answer starts the step ``after`` the cue, or ``at`` it. Default: ``after``.
+        activation: ``identity`` or ``relu``, of the input. Default: ``identity``.
+        generator: of the random unit vectors and angles. Default: None, torch's own.
+
+    Returns:
+        a :class:`engram.nn.HenaffRNN` and a ``torch.nn.Linear`` readout, both in float64.
     """
     check_size("pairs", pairs)
     check_choice("layout", layout, ("after", "at"))
@@ -55,6 +72,9 @@ def explicit_adding() -> tuple[HenaffRNN, Tensor]:
     """One unit that solves the adding problem exactly: h_t = ReLU(value + mark - 1) + h_{t-1}; the answer is h.
 
     A mark of 1 lets the value through, a mark of 0 nothing, since values are at most 1.
+
+    Returns:
+        a :class:`engram.nn.HenaffRNN` of one unit, and the readout matrix ``(1, 1)``, which is 1; both in float64.
     """
     layer = HenaffRNN(2, 1, activation="relu", dtype=torch.float64)
     cell = layer.cells[0]

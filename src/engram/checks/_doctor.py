@@ -1,4 +1,4 @@
-"""What a user of parametrised weights keeps asking, answered in words."""
+"""Where is the gradient, did every weight move, is the matrix still orthogonal? A diagnosis in words."""
 
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
@@ -44,10 +44,16 @@ class Diagnosis:
 
 @torch.no_grad()
 def doctor(model: nn.Module) -> Diagnosis:
-    """Where the gradient of each weight is, how far each map is from its promise, and whether every weight moved.
+    """Say which weights have a gradient, whether each matrix under a map is what it should be, and which weights moved.
 
     Works on any module. It remembers the weights from one call to the next: call it, take an optimiser step, call it
-    again, and it names the weights that stood still. Nothing in the model is changed.
+    again, and it names the weights that did not move. Nothing in the model is changed.
+
+    Args:
+        model: any ``torch.nn.Module``.
+
+    Returns:
+        a :class:`Diagnosis`, to be printed.
 
     >>> print(doctor(nn.Linear(2, 2, bias=False)))  # doctest: +ELLIPSIS
     Diagnosis: no problem in what was seen; not seen: gradients (run a backward pass); movement (take an optimiser ...

@@ -1,4 +1,4 @@
-"""The contract of a layer, as a function that anyone can call on a layer of their own."""
+"""Compatibility tests for a layer: does it behave as torch.nn.LSTM does? For anyone's layer."""
 
 import copy
 import io
@@ -21,16 +21,26 @@ LENGTHS = (3, 6, 1, 4)  # unsorted, and one row of the full length
 
 
 class ContractError(EngramError, AssertionError):
-    """A layer breaks the contract; the message says which clause."""
+    """A layer fails a compatibility test; the message says which."""
 
 
 def check_contract(make: Callable[..., Recurrent], tolerance: float = 1e-10) -> list[str]:
-    """Test a layer class against the contract of ``torch.nn.LSTM``; returns the clauses that were checked.
+    """Run the compatibility tests on a layer class: packed batches, sequences in pieces, gradients, saving and others.
 
-    ``make`` is called as ``make(3, 5, num_layers, batch_first=..., bidirectional=..., dtype=torch.float64)``.
-    Raises :class:`ContractError` with the first clause that does not hold::
+    Example::
 
-        engram.nn.check_contract(LeakyRNN)
+        engram.checks.check_contract(LeakyRNN)
+
+    Args:
+        make: the class, or a function that is called as ``make(3, 5, num_layers, bidirectional=...,
+            dtype=torch.float64)`` and returns a layer.
+        tolerance: the largest difference allowed, relative where numbers are above 1. Default: 1e-10.
+
+    Returns:
+        the tests that were passed, one sentence each.
+
+    Raises:
+        ContractError: with the first test that fails.
     """
     torch_state = torch.random.get_rng_state()
     try:
@@ -140,7 +150,7 @@ def _shapes(layer: Recurrent, x: Tensor) -> float:
     for tensor, field in zip(parts(state), parts(cell.fields()), strict=True):
         steps = (TIME,) if field.grows else ()
         fits = fits and tuple(tensor.shape) == (cells, BATCH, *steps, *field.shape)
-        fits = fits and tensor.dtype == (field.dtype or cell.like.dtype)
+        fits = fits and tensor.dtype == (field.dtype or cell.reference_weight.dtype)
     return 0.0 if fits else float("inf")
 
 

@@ -10,7 +10,7 @@ from torch.nn.utils.parametrize import is_parametrized
 from engram.errors import DTypeError
 from engram.loops import chosen, compiled_cell
 from engram.nn._bare_cell import BareCell
-from engram.nn._parametrized import plain_class
+from engram.nn._parametrized import written_class
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,13 @@ class Explanation:
 
 
 def explain(layer: nn.Module) -> Explanation:
-    """Which loop each cell of a layer runs: generated C, torch operations or plain Python, and why.
+    """Say which loop each cell of a layer runs, and why: generated C, torch operations, or a Python loop.
 
-    Works on a layer, on a cell, and on any module that holds some.
+    Args:
+        layer: a layer, a cell, or any module that holds some.
+
+    Returns:
+        an :class:`Explanation`, to be printed.
 
     >>> from engram.nn import RNN
     >>> print(explain(RNN(2, 3)))  # doctest: +ELLIPSIS
@@ -75,15 +79,16 @@ def explain(layer: nn.Module) -> Explanation:
 
 def _cell(name: str, cell: BareCell) -> CellLoop:
     loop = compiled_cell(cell)
-    name, kind = name or "cell", (plain_class(cell) if is_parametrized(cell) else type(cell)).__name__
+    name, kind = name or "cell", (written_class(cell) if is_parametrized(cell) else type(cell)).__name__
     if chosen() == "plain":
         return CellLoop(name, kind, "plain", "it was asked for (engram.loops.use, ENGRAM_LOOP)")
     if loop.traced is None:
         return CellLoop(name, kind, "plain", loop.reason, loop.line)
-    variant = loop.choose(cell.like, batch=64)
-    plan, compiled = variant.plan, variant.loops is not None and variant.executor(cell.like) is variant.loops
+    weight = cell.reference_weight
+    variant = loop.choose(weight, batch=64)
+    plan, compiled = variant.plan, variant.loops is not None and variant.executor(weight) is variant.loops
     if variant.loops is None:
-        reason = f"C has no loop for {cell.like.dtype} on {cell.like.device}"
+        reason = f"C has no loop for {weight.dtype} on {weight.device}"
     else:
         reason = variant.loops.reason() if chosen() != "torch" else "asked for"
     if type(cell).run is not BareCell.run:

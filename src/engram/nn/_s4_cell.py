@@ -1,7 +1,7 @@
-"""The block around a state space system, and the layers made of such blocks: S4 and S4D."""
+"""The block around a state space system: norm, systems, GELU, GLU and a residual connection."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,13 +11,11 @@ from engram.errors import DTypeError, OptionError, check_choice
 from engram.loops import chosen, exporting, scan, scan_steps
 from engram.nn._bare_cell import BareCell
 from engram.nn._convolved import convolved, convolved_operator
-from engram.nn._inputs import Rows, check_dropout
-from engram.nn._options import BlockOptions
-from engram.nn._recurrent import Recurrent
+from engram.nn._inputs import check_dropout
 from engram.nn._rows import TimeLine
 from engram.nn._s4 import LowRankSpace
 from engram.nn._s4d import DiagonalSpace
-from engram.nn._state_space import System, complex_of, wide
+from engram.nn._state_space import DiscreteSystem, complex_of, wide
 from engram.nn.laws import Law
 from engram.state import Field, State
 
@@ -44,7 +42,7 @@ class S4DCell(BareCell):
 
     equation = "s_t = A s_{t-1} + B u_t, y_t = x_t + GLU(W GELU(2 Re(C s_t) + D u_t) + b), u = norm(x), A diagonal"
     space_type: ClassVar[type[DiagonalSpace] | type[LowRankSpace]] = DiagonalSpace
-    usual_rule: ClassVar[str] = "zoh"
+    default_discretization: ClassVar[str] = "zoh"
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class S4DCell(BareCell):
             hidden_size,
             state_size,
             init=init,
-            discretization=discretization or self.usual_rule,
+            discretization=discretization or self.default_discretization,
             n_ssm=n_ssm,
             channels=2 if two_sided else 1,
             dt_min=dt_min,
@@ -93,12 +91,12 @@ class S4DCell(BareCell):
         self.mix = nn.Linear(hidden_size, 2 * hidden_size, bias, **kind)
 
     @property
-    def like(self) -> Tensor:
+    def reference_weight(self) -> Tensor:
         """A weight that has the dtype and the device of the cell."""
         return self.mix.weight
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew."""
+        """Sample the initial weights again."""
         for part in (self.encoder, self.norm, self.space, self.mix):
             if part is not None and not isinstance(part, nn.Identity):
                 part.reset_parameters()
@@ -138,7 +136,7 @@ class S4DCell(BareCell):
         output = self._finish(drive, said.to(normed.dtype) + self.space.skip * normed)
         return output, _state(line.last(output), memory)
 
-    def _scanned(self, system: System, normed: Tensor, state: State, reverse: bool) -> tuple[Tensor, Tensor]:
+    def _scanned(self, system: DiscreteSystem, normed: Tensor, state: State, reverse: bool) -> tuple[Tensor, Tensor]:
         """What the systems say at all steps, and their last states as pairs: step by step, in real arithmetic."""
         step, read = system.in_pairs()
         start = (self.initial_state(normed.shape[1]) if state is None else state).memory.to(normed.dtype)
@@ -182,126 +180,4 @@ class S4Cell(S4DCell):
         "A from diag(lambda) - p p^* by the bilinear rule"
     )
     space_type = LowRankSpace
-    usual_rule = "bilinear"
-
-
-class S4D(Recurrent):
-    r"""A stack of diagonal state space blocks, trained by convolution and run step by step.
-
-    .. math::
-        u = \mathrm{norm}(x), \quad s_t = \bar A s_{t-1} + \bar B u_t, \quad v_t = 2\,\mathrm{Re}(C s_t) + D u_t, \quad
-        y_t = x_t + \mathrm{GLU}(W\, \mathrm{GELU}(v_t) + b)
-
-    One system of state size N for each of the H features. Whole sequences are a convolution with the kernel
-    :math:`K_k = 2\,\mathrm{Re}(C \bar A^k \bar B)`, by FFT; a state passed in adds what it would have said,
-    :math:`2\,\mathrm{Re}(C \bar A^{t+1} s_0)`. One step costs O(N) a feature.
-
-    Args:
-        input_size: D. Where it is not H, a linear encoder stands before the block: before the first one, and before
-            each of the others if the layer is bidirectional (they see 2H features).
-        hidden_size: H, the features.
-        num_layers: L blocks.
-        state_size: N, even: states come in conjugate pairs.
-        n_ssm: S copies of lambda and B, each shared by H/S features; None is a copy a feature.
-        init: of lambda: ``legs``, ``lin``, ``inv`` or ``real``.
-        discretization: ``zoh`` or ``bilinear``.
-        dt_min, dt_max, dt_transform: Delta starts log-uniform between the two; it is the ``exp`` or the ``softplus`` of
-            its weight.
-        norm: ``layer``, ``batch`` (statistics over all steps and rows) or ``none``; prenorm: before the systems, on the
-            branch, or after the residual sum.
-        block_dropout: of what enters the GELU, what leaves it, and the branch as a whole. (``dropout``, as in torch, is
-            between the blocks.)
-        two_sided: a second kernel reads what is yet to come (as the source does on Long Range Arena): one more C, on
-            whole sequences only. ``bidirectional``, as in torch, is a second stack of blocks and twice the features.
-        mode: ``convolution`` or ``recurrence``, step by step; they give the same.
-        others: as :class:`Recurrent`; ``bias`` is that of the linear maps.
-
-    Inputs, outputs: as :class:`Recurrent`. The state is an :class:`S4State`: the last output ``(L*directions, B, H)``,
-    and ``memory`` ``(L*directions, B, H, N/2, 2)``, of each system real and imaginary part of N/2 complex states.
-
-    Cost: O(T B H (log T + N + H)) time, O(T B H) memory.
-
-    Source: Gu et al. 2022.
-
-    Example::
-
-        >>> layer = S4D(10, 20, 2, state_size=8)
-        >>> output, state = layer(torch.randn(5, 3, 10))
-        >>> output.shape, state.memory.shape
-        (torch.Size([5, 3, 20]), torch.Size([2, 3, 20, 4, 2]))
-    """
-
-    cell = S4DCell
-    source = "Gu et al. 2022 (S4D)"
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        *,
-        state_size: int = 64,
-        n_ssm: int | None = None,
-        init: str = "legs",
-        discretization: str | None = None,
-        dt_min: float = 0.001,
-        dt_max: float = 0.1,
-        dt_transform: str = "exp",
-        norm: str = "layer",
-        prenorm: bool = True,
-        block_dropout: float = 0.0,
-        two_sided: bool = False,
-        mode: str = "convolution",
-        **options: Unpack[BlockOptions],
-    ) -> None:
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            state_size=state_size,
-            n_ssm=n_ssm,
-            init=init,
-            discretization=discretization,
-            dt_min=dt_min,
-            dt_max=dt_max,
-            dt_transform=dt_transform,
-            norm=norm,
-            prenorm=prenorm,
-            block_dropout=block_dropout,
-            two_sided=two_sided,
-            mode=mode,
-            **options,
-        )
-
-    def _starts(self, rows: Rows, state: State, unbatched: bool) -> list[State]:
-        if self.cells[0].two_sided and (state is not None or self.checkpoint_every is not None):
-            raise OptionError("two_sided layers need the whole sequence at once: no state, no checkpoint_every")
-        if state is None and self.checkpoint_every is None:
-            return [None] * len(self.cells)  # zero, and known to be: it has nothing to say
-        return super()._starts(rows, state, unbatched)
-
-    def initial_state(self, batch: int) -> State:
-        if self.cells[0].two_sided:
-            raise OptionError("two_sided layers read the whole sequence at once and have no state to start from")
-        return super().initial_state(batch)
-
-
-class S4(S4D):
-    r"""A stack of structured state space blocks: :class:`S4D` with a state matrix that is diagonal plus low rank.
-
-    .. math:: A = \mathrm{diag}(\lambda) - p p^*
-
-    starts as HiPPO-LegS, and is discretised by the bilinear rule. The kernel comes from its generating function at the
-    roots of unity, a Cauchy sum in a form without the pole at -1. (``init`` is ``legs`` and ``discretization``
-    ``bilinear``, both unless said otherwise and always.) Parameters of a block, the encoder left out:
-    cHN + 3NS + 2H + (2H^2 + 2H) + 2H, c = 2 if ``two_sided``, else 1.
-
-    Args, inputs, outputs: as :class:`S4D`.
-
-    Cost: O(T B H (log T + N + H) + T H N + H N^3 log T) time.
-
-    Source: Gu et al. 2022.
-    """
-
-    cell = S4Cell
-    source = "Gu et al. 2022 (S4)"
+    default_discretization = "bilinear"

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from engram.nn import RNN, Diagnosis, doctor
+from engram.checks import Diagnosis, doctor
+from engram.nn import RNN
 
 ORIGINAL = "cells.0.parametrizations.weight_hh.original"
 
