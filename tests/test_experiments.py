@@ -64,7 +64,7 @@ def test_protocol_of_the_role_of_depth():
     import role_of_depth
 
     parity, text = role_of_depth.ITEMS["parity"], role_of_depth.ITEMS["shakespeare"]
-    assert {name: parity.settings[name] for name in ("samples", "clip", "lr")} == {"samples": 10_000, "clip": 0, "lr": 1e-3}
+    assert parity.settings.items() >= {"samples": 10_000, "clip": 0, "lr": 1e-3}.items()
     widths = {case.layers: case.widths for case in parity.cases if case.model == "depth-rnn"}
     assert min(*widths[4], *widths[8]) > 50
     for name in ("sinus", "copy-sinus"):
