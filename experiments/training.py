@@ -16,35 +16,63 @@ from engram.cli import main
 from engram.train import RunDirectory
 
 SEEDS = range(3)
-HERE = Path(__file__).parent
+MODELS = Path(__file__).with_name("as_printed.py")
 COPY = "copy --delay 200 --batch 10 --steps 1500 --optimizer rmsprop --clip 0"  # Kerg et al. 2019, appendix A.1.1
-ROWS = {
+ROWS = {  # name: title, command
     # Kerg et al. 2019, Table A.1, at full size.
-    "copy-printed-nnrnn": f"{COPY} --model nnrnn --hidden 128 --lr 5e-4 --lr-orthogonal 1e-6 --alpha 0.99 "
-    "--init henaff --gamma-penalty 1e-4 --decay 1e-6",
-    "copy-printed-exprnn": f"{COPY} --model exprnn --hidden 128 --lr 1e-3 --lr-orthogonal 1e-4 --alpha 0.99 "
-    "--init henaff",
-    "copy-printed-orth-init": f"{COPY} --model orth-init --hidden 128 --init haar --lr 2e-4 --alpha 0.99",
-    "copy-printed-rnn": f"{COPY} --model experiments/as_printed.py:GlorotRNN --hidden 128 --lr 1e-3 --alpha 0.9",
-    "copy-printed-lstm": f"{COPY} --model experiments/as_printed.py:GlorotLSTM --hidden 128 --lr 5e-4 --alpha 0.99",
-    # Defaults of engram, except where an option is given.
-    "copy200-exprnn": "copy --model exprnn --hidden 128 --delay 200",
-    "copy200-nnrnn": "copy --model nnrnn --hidden 128 --delay 200",
-    "copy200-lstm": "copy --model lstm --hidden 128 --delay 200",
-    "copy200-rnn": "copy --model rnn --hidden 128 --delay 200",
-    "adding": "adding --length 200 --model exprnn --init cayley --activation relu --steps 4000 --lr 1e-3",
-    "parity": "parity --model rnn --hidden 64 --batch 128 --steps 4000",
-    # The start and the regulariser of Tables A.2 and A.4, all else smaller.
-    "psmnist-nnrnn": "psmnist --model nnrnn --hidden 128 --batch 100 --epochs 2 --lr 1e-3 --init cayley "
-    "--gamma-penalty 0.15 --decay 1e-4",
-    "psmnist-lstm": "psmnist --model lstm --hidden 128 --batch 100 --epochs 2 --lr 1e-3",
-    "ptb-nnrnn": "ptb --model nnrnn --hidden 256 --batch 128 --epochs 1 --lr 1e-2 --init cayley --gamma-penalty 1 "
-    "--decay 1e-4",
-    "ptb-exprnn": "ptb --model exprnn --hidden 256 --batch 128 --epochs 1 --lr 1e-2 --init cayley",
-    "ptb-lstm": "ptb --model lstm --hidden 256 --batch 128 --epochs 1 --lr 5e-3",
-    "shakespeare-nnrnn": "shakespeare --model nnrnn --hidden 256 --epochs 5 --lr 5e-3 --init cayley",
-    "shakespeare-exprnn": "shakespeare --model exprnn --hidden 256 --epochs 5 --lr 5e-3 --init cayley",
-    "shakespeare-lstm": "shakespeare --model lstm --hidden 256 --epochs 5 --lr 5e-3",
+    "copy-printed-nnrnn": (
+        "nnRNN",
+        f"{COPY} --model nnrnn --hidden 128 --lr 5e-4 --lr-orthogonal 1e-6 --alpha 0.99 --init henaff "
+        "--gamma-penalty 1e-4 --decay 1e-6",
+    ),
+    "copy-printed-exprnn": (
+        "expRNN",
+        f"{COPY} --model exprnn --hidden 128 --lr 1e-3 --lr-orthogonal 1e-4 --alpha 0.99 --init henaff",
+    ),
+    "copy-printed-orth-init": ("RNN-orth", f"{COPY} --model orth-init --hidden 128 --lr 2e-4 --alpha 0.99 --init haar"),
+    "copy-printed-rnn": (
+        "RNN (modReLU, Glorot)",
+        f"{COPY} --model experiments/as_printed.py:GlorotRNN --hidden 128 --lr 1e-3 --alpha 0.9",
+    ),
+    "copy-printed-lstm": (
+        "LSTM (Glorot)",
+        f"{COPY} --model experiments/as_printed.py:GlorotLSTM --hidden 128 --lr 5e-4 --alpha 0.99",
+    ),
+    # Settings of engram.
+    "copy200-exprnn": ("copy, delay 200, exprnn", "copy --model exprnn --hidden 128 --delay 200"),
+    "copy200-nnrnn": ("copy, delay 200, nnrnn", "copy --model nnrnn --hidden 128 --delay 200"),
+    "copy200-lstm": ("copy, delay 200, lstm", "copy --model lstm --hidden 128 --delay 200"),
+    "copy200-rnn": ("copy, delay 200, rnn (tanh)", "copy --model rnn --hidden 128 --delay 200"),
+    "adding": (
+        "adding, length 200, exprnn (ReLU)",
+        "adding --length 200 --model exprnn --init cayley --activation relu --steps 4000 --lr 1e-3",
+    ),
+    "parity": ("parity, length 20, tanh RNN", "parity --model rnn --hidden 64 --batch 128 --steps 4000"),
+    # The start and the regulariser of Tables A.2 and A.4; all else is smaller than there.
+    "psmnist-nnrnn": (
+        "psMNIST, nnrnn",
+        "psmnist --model nnrnn --hidden 128 --batch 100 --epochs 2 --lr 1e-3 --init cayley --gamma-penalty 0.15 "
+        "--decay 1e-4",
+    ),
+    "psmnist-lstm": ("psMNIST, lstm", "psmnist --model lstm --hidden 128 --batch 100 --epochs 2 --lr 1e-3"),
+    "ptb-nnrnn": (
+        "Penn Treebank, nnrnn",
+        "ptb --model nnrnn --hidden 256 --batch 128 --epochs 1 --lr 1e-2 --init cayley --gamma-penalty 1 --decay 1e-4",
+    ),
+    "ptb-exprnn": (
+        "Penn Treebank, exprnn",
+        "ptb --model exprnn --hidden 256 --batch 128 --epochs 1 --lr 1e-2 --init cayley",
+    ),
+    "ptb-lstm": ("Penn Treebank, lstm", "ptb --model lstm --hidden 256 --batch 128 --epochs 1 --lr 5e-3"),
+    "shakespeare-nnrnn": (
+        "Tiny Shakespeare, nnrnn",
+        "shakespeare --model nnrnn --hidden 256 --epochs 5 --lr 5e-3 --init cayley",
+    ),
+    "shakespeare-exprnn": (
+        "Tiny Shakespeare, exprnn",
+        "shakespeare --model exprnn --hidden 256 --epochs 5 --lr 5e-3 --init cayley",
+    ),
+    "shakespeare-lstm": ("Tiny Shakespeare, lstm", "shakespeare --model lstm --hidden 256 --epochs 5 --lr 5e-3"),
 }
 
 
@@ -55,7 +83,7 @@ def run(names: list[str], out: Path) -> None:
             folder = out / f"{name}-{seed}"
             if (folder / "run.json").exists():
                 continue
-            words = ["train", *ROWS[name].split(), "--seed", str(seed), "--threads", "1"]
+            words = ["train", *ROWS[name][1].split(), "--seed", str(seed), "--threads", "1"]
             main([*words, "--out", str(out), "--name", folder.name])
 
 
@@ -63,13 +91,12 @@ def collect(out: Path, results: Path) -> None:
     """The finished runs, into training.json."""
     path = results / "training.json"
     found: dict[str, Any] = json.loads(path.read_text())
-    for name, words in ROWS.items():
-        runs = [RunDirectory(folder, [str(HERE)]) for folder in sorted(out.glob(f"{name}-?"))]
-        done = [row(run) for run in runs if run.status == "done"]
-        if done:
-            found[name] = {"command": f"engram train {words} --seed S --threads 1", "runs": done}
-            lost = [int(run.folder.name[-1]) for run in runs if run.status == "failed"]
-            found[name] |= {"diverged": lost} if lost else {}
+    for name, (title, words) in ROWS.items():
+        runs = [RunDirectory(folder, [str(MODELS)]) for folder in sorted(out.glob(f"{name}-?"))]
+        if done := [row(run) for run in runs if run.status == "done"]:
+            metric = runs[0].settings.task.metric
+            found[name] = {"title": title, "command": f"engram train {words} --seed S", "metric": metric, "runs": done}
+            found[name]["diverged"] = [run.settings.seed for run in runs if run.status == "failed"]
     path.write_text(json.dumps(found, indent=1) + "\n")
 
 
@@ -80,7 +107,6 @@ def row(run: RunDirectory) -> dict[str, Any]:
     valid = [line for line in metrics if line["split"] == "valid"]
     return {
         "seed": run.settings.seed,
-        "engram": facts["versions"]["engram"],
         "parameters": facts["parameters"],
         "steps": facts["step"],
         "seconds": metrics[-1]["seconds"],

@@ -78,10 +78,10 @@ def test_protocol_of_the_role_of_depth():
 def test_copy_follows_table_a1():
     import training
 
-    printed = {name: command for name, command in training.ROWS.items() if name.startswith("copy-printed")}
+    printed = {name: command for name, (_, command) in training.ROWS.items() if name.startswith("copy-printed")}
     assert len(printed) == 5
     for command in printed.values():
         assert "--delay 200 --batch 10 --steps 1500 --optimizer rmsprop --clip 0" in command
     assert "--lr 5e-4 --lr-orthogonal 1e-6" in printed["copy-printed-nnrnn"]
     assert "--gamma-penalty 1e-4 --decay 1e-6" in printed["copy-printed-nnrnn"]
-    assert "--init cayley --gamma-penalty 0.15 --decay 1e-4" in training.ROWS["psmnist-nnrnn"]
+    assert "--init cayley --gamma-penalty 0.15 --decay 1e-4" in training.ROWS["psmnist-nnrnn"][1]
