@@ -16,6 +16,7 @@ from engram.cli import main
 from engram.train import RunDirectory
 
 SEEDS = range(3)
+INTERRUPTED = 130  # the exit code of `engram train` after Ctrl-C
 MODELS = Path(__file__).with_name("as_printed.py")
 COPY = "copy --delay 200 --batch 10 --steps 1500 --optimizer rmsprop --clip 0"  # Kerg et al. 2019, appendix A.1.1
 ROWS = {  # name: title, command
@@ -81,10 +82,14 @@ def run(names: list[str], out: Path) -> None:
     for name in ROWS if names == ["all"] else names:
         for seed in SEEDS:
             folder = out / f"{name}-{seed}"
-            if (folder / "run.json").exists():
-                continue
             words = ["train", *ROWS[name][1].split(), "--seed", str(seed), "--threads", "1"]
-            main([*words, "--out", str(out), "--name", folder.name])
+            words += ["--out", str(out), "--name", folder.name]
+            if (folder / "run.json").exists():
+                if RunDirectory(folder, [str(MODELS)]).status in ("done", "failed"):
+                    continue
+                words = ["resume", str(folder), "--allow", str(MODELS)]
+            if main(words) == INTERRUPTED:
+                return
 
 
 def collect(out: Path, results: Path) -> None:
