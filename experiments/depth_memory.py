@@ -2,7 +2,7 @@
 
     python experiments/depth_memory.py copying-memory runs/depth
     python experiments/depth_memory.py start-end runs/depth
-    python experiments/depth_memory.py draw runs/depth docs/results
+    python experiments/depth_memory.py plot runs/depth docs/results
 
 For each depth and seed the delay grows until a network no longer solves the task (accuracy above 99 % on the test). The
 protocol is the thesis's, at laptop scale: RMSprop, batch 128, rate 1e-3, 1e-4 for the skew matrix, fresh sequences each
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kept import kept
 
+from engram.figures import BLUE, ORANGE, new_figure
 from engram.tasks import make_task
 from engram.train import Settings
 
@@ -56,31 +57,37 @@ def solve(name: str, out: Path, depth: int, seed: int) -> list[dict[str, float]]
     return rows
 
 
-def draw(folder: Path, results: Path) -> None:
-    """One figure, the longest delay solved against depth: the median of the seeds, and each of them."""
-    import matplotlib.pyplot as plt
-
-    figure, panels = plt.subplots(1, len(SCALES), figsize=(8, 3.2), layout="constrained")
-    for panel, name in zip(panels, SCALES, strict=True):
-        found = json.loads((folder / f"{name}.json").read_text())
-        longest: dict[int, list[float]] = {}
-        for row in found:
-            solved = [step["delay"] for step in row["walk"] if step["accuracy"] > SOLVED]
-            longest.setdefault(row["depth"], []).append(max(solved, default=0))
-        for depth, values in longest.items():
-            panel.bar(depth, sorted(values)[len(values) // 2], width=0.5, color="#4477aa", alpha=0.6)
-            panel.plot([depth + 0.08 * k - 0.08 for k in range(len(values))], values, "o", color="#222222")
-        budget = SCALES[name][3]
-        panel.set(title=f"{name}, {budget:,} parameters", xlabel="depth", xticks=sorted(longest))
-        panel.set_ylabel(f"longest {SCALES[name][1]} solved")
-        (results / f"depth-{name}.json").write_text(json.dumps(found, indent=1) + "\n")
-    figure.savefig(results / "depth-memory.svg")
+def plot(results: Path) -> None:
+    """The longest delay solved against depth, one dot per seed and a line at the median."""
+    title = "Longest delay solved (test accuracy above 99 %), at equal parameters"
+    with new_figure(results / "depth-memory.svg", 1, len(SCALES), height=3.2, title=title) as figure:
+        for axes, (name, (_, delay, values, budget, _)) in zip(figure.axes, SCALES.items(), strict=True):
+            places = {None: 0} | {value: place for place, value in enumerate(values, 1)}
+            longest: dict[int, list[int]] = {}
+            for row in json.loads((results / f"depth-{name}.json").read_text()):
+                solved = [step["delay"] for step in row["walk"] if step["accuracy"] > SOLVED]
+                longest.setdefault(row["depth"], []).append(places[max(solved, default=None)])
+            for depth, found in longest.items():
+                middle = sorted(found)[len(found) // 2]
+                axes.plot([depth - 0.3, depth + 0.3], [middle, middle], color=BLUE, linewidth=3, label="median")
+                beside = [depth + 0.14 * (k - (len(found) - 1) / 2) for k in range(len(found))]
+                axes.plot(beside, found, "o", color=ORANGE, markersize=7, label="one seed")
+            axes.set(title=f"{name}, {budget:,} parameters", xlabel="layers", ylabel=f"longest {delay} solved (steps)")
+            axes.set(
+                xticks=sorted(longest), xlim=(min(longest) - 0.5, max(longest) + 0.5), ylim=(-0.4, len(values) + 0.4)
+            )
+            axes.set_yticks(range(len(values) + 1), ["none", *values[:-1], f"{values[-1]}\n(longest tried)"])
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles[:2], labels[:2], loc="outside lower left", ncols=2)
 
 
 if __name__ == "__main__":
     what, out = sys.argv[1], Path(sys.argv[2])
-    if what == "draw":
-        draw(out, Path(sys.argv[3]))
+    if what == "plot":
+        results = Path(sys.argv[3])
+        for name in SCALES:
+            (results / f"depth-{name}.json").write_text((out / f"{name}.json").read_text())
+        plot(results)
     else:
         rows = []
         for seed in range(3):

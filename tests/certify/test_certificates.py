@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engram.certify._field import draw
 
 from engram.certify import CLAIMS, PRIME, RACDeep, RACShallow, TTEqualCores, certify, verify
-from engram.certify._field import draw
 from engram.cli import main
 from engram.errors import CertificateError
 from engram.files import seal as _seal
@@ -207,9 +207,9 @@ WRONG = {
     "rac --max-memory nan": "raise --max-memory",
     "rac --seed 18446744073709551616": "seed must be at most 18,446,744,073,709,551,615",
     "rac --max-side 10": "--max-side is 10",
-    "rac-deep --modes 3 --channels 3 --steps 8 --depth 3": "options: --depth 3",
+    "rac-deep --modes 3 --channels 3 --steps 8 --depth 3": "unknown option --depth of engram certify rac-deep",
     "rac-deep --modes 3 --channels 3 --steps 7": "steps must be even",
-    "rac-deep": "Missing from engram certify rac-deep: --modes",
+    "rac-deep": "engram certify rac-deep needs --modes, M (or n)",
     "rac --modes x": "--modes must be a whole number, got 'x'",
     "tt --rank 0": "rank must be at least 1, got 0",
     "atlas --max-side 1": "--max-side must be at least 2, got 1",

@@ -159,7 +159,7 @@ FLAGS: dict[str, tuple[list[str], dict[str, Any]]] = {
         {"model": "lstm", "options": {"chrono": 50, "layer_norm": True, "proj_size": 3}},
     ),
     "options of the others": (
-        ["--model", "min-gru", "--parallel", "False", "--positive"],
+        ["--model", "min-gru", "--no-parallel", "--positive"],
         {"model": "min-gru", "options": {"parallel": False, "positive": True}},
     ),
     "a tuple": (
@@ -260,6 +260,8 @@ DRY = {
 def test_a_dry_run_is_a_file_that_gives_the_run(case: str, told: Any) -> None:
     """Nothing in it is left to decide; the same fingerprint, the same settings, the same bits."""
     words = [*DRY[case], "--hidden", "6", "--batch", "4", "--log-every", "1"]
+    if case != "defaults":
+        words += ["--valid-samples", "8", "--test-samples", "8"]
     text = told("train", *words, "--dry-run")
     write(text)
     told("train", *words, "--name", "words")
@@ -313,7 +315,7 @@ def test_a_name_that_leaves_the_folder_is_refused(name: str, refused: Any, tmp_p
 
 
 REFUSED = {
-    "option of the model": (["--foo", "3"], "Unrecognized options: --foo"),
+    "option of the model": (["--foo", "3"], "unknown option --foo of engram train"),
     "option of torch's": (["--model", "torch-lstm", "--dropout", "3"], "option of torch-lstm: .*dropout"),
     "option of ours": (["--model", "lstm", "--dropout", "3"], r"dropout must be a number in \[0, 1\).*got 3"),
     "value of an option": (["--activation", "tahn"], "Did you mean 'tanh'"),
@@ -384,7 +386,7 @@ def plan(told: Any, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("words", [["--hidden", "5"], ["--hidden=5"]])
-def test_the_command_line_goes_before_the_file(words: list[str], told: Any) -> None:
+def test_flags_override_the_file(words: list[str], told: Any) -> None:
     write(FILE)
     found = plan(told, "--config", "settings.toml", *words, "--lr_orthogonal", "0.25", "--bias")
     assert (found["hidden"], found["lr_orthogonal"], found["options"]) == (5, 0.25, {})
@@ -538,7 +540,7 @@ def test_resume_after_ctrl_c(told: Any, monkeypatch: pytest.MonkeyPatch, capsys:
         stop_at(2, patch)
         assert main([*QUICK, "--name", "cut"]) == 130
     said = capsys.readouterr()
-    assert "Go on: engram resume runs/cut" in said.err
+    assert "Resume with: engram resume runs/cut" in said.err
     assert "Traceback" not in said.err
     assert RunDirectory("runs/cut").status == "stopped"
     found = json.loads(told("resume", "runs/cut", "--json"))
@@ -580,7 +582,7 @@ def test_fewer_steps_than_were_taken(told: Any, refused: Any) -> None:
     before = settings("runs/first"), lines("runs/first")
     assert "is at step 3 already" in refused("resume", "runs/first", "--steps", "2")
     assert (settings("runs/first"), lines("runs/first")) == before
-    assert refused("resume", "runs/first", "--steps", "0") == "steps must be at least 1, got 0"
+    assert refused("resume", "runs/first", "--steps", "0") == "--steps must be at least 1, got 0"
 
 
 # evaluate
@@ -602,10 +604,18 @@ def test_evaluate(told: Any) -> None:
     assert not Path("runs/first/curves.svg").exists()
 
 
+QUICK_MODELS = {"exprnn", "urnn", "full-capacity", "lstm", "goru", "s4d", "rac", "min-gru"}
+"""Maps, complex weights, a matrix that StiefelStep moves, gates, systems, products, scans: one of each kind."""
+
+
 @pytest.mark.parametrize(
     ("model", "precision"),
     [
-        *((name, "32-true") for name, entry in MODELS.items() if not entry.answers_itself),
+        *(
+            pytest.param(name, "32-true", marks=[] if name in QUICK_MODELS else pytest.mark.slow)
+            for name, entry in MODELS.items()
+            if not entry.answers_itself
+        ),
         ("exprnn", "64-true"),
         ("urnn", "64-true"),
     ],
@@ -660,7 +670,7 @@ def test_training_sequences(told: Any, refused: Any) -> None:
     told(*QUICK, "--name", "fixed", "--samples", "8")
     told(*QUICK, "--name", "fresh")
     assert json.loads(told("evaluate", "runs/fixed", "--split", "train", "--json"))["train"]["loss"] > 0
-    assert "afresh" in refused("evaluate", "runs/fresh", "--split", "train")
+    assert "samples new training sequences" in refused("evaluate", "runs/fresh", "--split", "train")
 
 
 def test_several_exams(told: Any) -> None:

@@ -16,7 +16,7 @@ from every_layer import COMPLEX, EVERY, FEATURES, HIDDEN, REAL, sequence, slow_b
 DYNAMIC = torch.export.Dim.DYNAMIC
 TOLERANCE = 1e-11  # float64, the same operations
 LAYERS = EVERY | {"in segments": lambda **o: RNN(FEATURES, HIDDEN, checkpoint_every=2, return_sequence=False, **o)}
-QUICK = {"modrelu", "both ways, batch first", "own cell with an integer", "s4d", "eurnn"}
+QUICK = {"modrelu", "both ways, batch first", "mingru", "own cell with an integer", "s4d", "eurnn"}
 
 # torch's own: dynamo makes an object of each autograd.Function that it traces (the maps have some)
 pytestmark = [

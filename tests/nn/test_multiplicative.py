@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engram.certify._rac import RAC as Circuit
 from engram.errors import DTypeError, OptionError
+from engram.exact import FieldCircuit
 from engram.loops import use
 from engram.nn import MIRNN, RAC, TensorTrainNet
 
@@ -117,7 +117,7 @@ def test_the_grid_of_a_certificate_is_the_layer() -> None:
     x = torch.from_numpy(templates.astype(float))[words]
     values = layer(x)[0][-1].detach() @ torch.from_numpy(readout.astype(float))
     assert prime < float(values.abs().max()) < 2**53
-    blocks = [block for _, block in Circuit(prime, inputs, hidden, start, readout, templates).grid(steps)]
+    blocks = [block for _, block in FieldCircuit(prime, inputs, hidden, start, readout, templates).grid(steps)]
     assert np.array_equal(np.concatenate(blocks), values.reshape(9, 9).to(torch.int64).numpy() % prime)
 
 

@@ -43,7 +43,10 @@ def awake(*arguments: Any, **options: Any) -> IRNN:
 OURS = [name for name, entry in MODELS.items() if issubclass(entry.kind, Recurrent)]
 
 
-@pytest.mark.parametrize("name", OURS)
+# S4 and S4D keep the same contract with a small state in test_s4.py, which takes a tenth of the time.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in ("s4", "s4d") else []) for name in OURS]
+)
 def test_contract(name: str) -> None:
     assert len(check_contract(awake if name == "irnn" else MODELS[name].kind)) == 11
 

@@ -6,8 +6,8 @@ from itertools import product
 import pytest
 import torch
 
-from engram.certify._tensor_train import constructed_train
 from engram.errors import DTypeError, OptionError, ShapeError
+from engram.exact import constructed_train
 from engram.models import MODELS
 from engram.nn import RAC, CPNet, TensorTrainNet
 

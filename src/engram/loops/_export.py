@@ -57,7 +57,8 @@ def scan_steps(step: Any, drive: Any, state: State, reverse: bool, output: Any) 
 
     def body(fields: list[Tensor], drives: list[Tensor]) -> tuple[list[Tensor], Tensor]:
         given = _numbers(drives, kinds[1])
-        new = step(tuple(given) if several else given[0], in_form(_numbers(fields, kinds[0]), form))
+        before = in_form(_numbers(fields, kinds[0]), form)
+        new = in_form(parts(step(tuple(given) if several else given[0], before)), form)
         # scan refuses results that share memory, with each other or with what came in
         return [pair.clone() for pair in _pairs(parts(new))], _pairs([output(new)])[0].clone()
 

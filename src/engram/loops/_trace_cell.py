@@ -15,6 +15,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
 from engram.errors import DTypeError, ShapeError
+from engram.loops._export import in_form
 from engram.loops._fork_lock import ForkLock
 from engram.loops._known_by import SIMPLE
 from engram.loops._lower import Lowered, lower
@@ -112,6 +113,7 @@ def _recorded(view: Any, x: Tensor, state: Any, weights: list[Tensor], with_driv
         given = view.drive(drives[0]) if with_drive else tuple(drives) if several else drives[0]
         new = view.step(given, state)
         check_state(new, state)
+        new = in_form(parts(new), state)
         return view.output(new), new
 
     try:

@@ -66,13 +66,17 @@ class MinimalCell(BareCell):
         return keep * state + added
 
     def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        """Step by step, or in blocks of time side by side; the same numbers."""
-        in_blocks = self.parallel
-        if in_blocks is None:
-            in_blocks = blocks_are_faster(len(input) if sizes is None else len(sizes), state)
-        if not in_blocks:
+        """Step by step, or in blocks of time side by side; the same numbers.
+
+        How many blocks there are depends on the length: torch.compile and torch.export, which are to follow the layer
+        once for all lengths, are given the loop.
+        """
+        if torch.compiler.is_compiling() or not self._in_blocks(len(input) if sizes is None else len(sizes), state):
             return super().run(input, state, sizes, reverse)
         return decay_scan(*self.drive(input), state, sizes, reverse)
+
+    def _in_blocks(self, steps: int, state: Tensor) -> bool:
+        return blocks_are_faster(steps, state) if self.parallel is None else self.parallel
 
     def extra_repr(self) -> str:
         return super().extra_repr() + (", positive=True" if self.positive else "")
