@@ -1,4 +1,4 @@
-"""What does orthogonality cost? Identification of a contractive ReLU system (spec/unitary-equivalence.md 5).
+"""What does orthogonality cost? Identification of a contractive ReLU system (Emami et al. 2019, poster).
 
     python experiments/identification.py laptop runs/identification
     python experiments/identification.py plot runs/identification docs/results
@@ -47,7 +47,15 @@ SCALES: dict[str, dict[str, Any]] = {
         "systems": 30,
         "hidden": [2, 4, 6, 8, 10, 12, 14],
         "task": {"epsilon": 0.01, "length": 1000},
-        "train": {"samples": 700, "epochs": 100, "validate_every": 700, "valid_samples": 100, "test_samples": 300},
+        "train": {
+            "samples": 700,
+            "epochs": 100,
+            "validate_every": 700,
+            "valid_samples": 100,
+            "test_samples": 300,
+            "clip": 0.0,
+            "readout_bias": False,
+        },
     },
 }
 SNRS = (20.0, 15.0)

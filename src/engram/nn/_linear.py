@@ -16,7 +16,7 @@ INITS: dict[str, dict[str, Law]] = {"uniform": {}, "xavier": XAVIER}
 
 
 class LinearCell(RNNCell):
-    """A layer of :class:`LinearRNN` or :class:`DepthRNN`: weight_ih ``(H, D)``, weight_hh ``(H, H)``, bias ``(H)``."""
+    """A layer of :class:`LinearRNN` or :class:`DepthRNN`; weight_ih ``(H, D)``, weight_hh ``(H, H)``, bias ``(H)``."""
 
     equation = "h_t = W_hh h_{t-1} + W_ih x_t + b, y_t = act(h_t)"
 
