@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from rich.text import Text
 
 from engram.cli._console import plain
 from engram.cli._options import apart, read_options
@@ -65,7 +66,7 @@ class Evaluate:
 
     def _evaluate(self, folder: Path) -> Scores:
         run, console = RunDirectory(folder, self.allow), plain(stderr=True)
-        with console.status(f"evaluating {printable(str(folder))} ..."):
+        with console.status(Text(f"evaluating {printable(str(folder))} ...")):
             options = read_options(self.option)
             results = evaluate(folder, self.split, best=not self.last, allow=self.allow, **options)
         name = f"{printable(str(folder))} " if len(self.folders) > 1 else ""
