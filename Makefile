@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # One torch thread a worker: JOBS workers already fill the cores.
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(CURDIR)/$(BIN)/python -m pytest -n $(JOBS)
 
-.PHONY: help demo test test-all test-processors bench lint catalogue wheel lock clean
+.PHONY: help demo test test-all test-processors mutants bench lint catalogue wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## train two networks on the copying problem and see which one remembers
 	$(BIN)/engram demo
 
-test: $(STAMP) ## the fast tier of tests, ten minutes on two cores
+test: $(STAMP) ## the fast tier of tests, six minutes on two cores
 	$(PYTEST) -m "not slow"
 
 test-all: $(STAMP) ## every test, and the numeric ones as other processors run them
@@ -43,6 +43,10 @@ test-processors: $(STAMP) ## the numeric tests of the fast tier as other process
 	  env CI=true "$$variant" $(PYTEST) -m "not slow" $(NUMERIC) || failed="$$failed [$$variant]"; \
 	done; \
 	test -z "$$failed" || { echo "FAILED:$$failed" >&2; exit 1; }
+
+# An hour or more: every fault is put into a copy of the tree, and tests run until one of them finds it.
+mutants: $(STAMP) ## put the faults of tools/mutants.toml in, one at a time: do the fast tests find them? ONLY=loops chooses
+	$(BIN)/python tools/mutants.py --jobs $(JOBS) $(ONLY)
 
 bench: $(STAMP) ## time the layers against torch.nn, peers and the arithmetic floor (every cell: engram bench cells)
 	$(BIN)/engram bench layers

@@ -19,8 +19,12 @@ from engram.errors import (
     OptionError,
     RunError,
     ShapeError,
+    StepError,
     StoppedError,
+    check_between,
     check_choice,
+    check_flag,
+    check_number,
     check_size,
     unknown,
 )
@@ -28,6 +32,7 @@ from engram.errors import (
 CAUGHT_AS = {
     ShapeError: (ValueError, RuntimeError),
     DTypeError: (TypeError, ValueError),
+    StepError: (RuntimeError,),
     OptionError: (ValueError,),
     NonFiniteError: (ValueError,),
     ManifoldError: (ValueError,),
@@ -105,3 +110,28 @@ def test_wrong_size(value: object, error: type[EngramError], message: str) -> No
     with pytest.raises(error) as caught:
         check_size("n", value)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("value", [0.5, 1e-300, 0.999])
+def test_between_returns_the_value(value: float) -> None:
+    assert check_between("epsilon", value, 0, 1) == value
+
+
+@pytest.mark.parametrize("value", [0, 0.0, 1, 1.0, -0.1, 2, float("nan"), float("inf")])
+def test_neither_end_is_between(value: float) -> None:
+    with pytest.raises(OptionError, match=rf"epsilon must lie between 0 and 1.*got {value}"):
+        check_between("epsilon", value, 0, 1)
+
+
+def test_numbers_and_flags_are_not_taken_for_each_other() -> None:
+    assert check_number("n", 3) == 3
+    assert check_number("n", float("-inf")) == float("-inf")
+    assert check_flag("n", False) is False
+    for wrong in (True, "1", None):
+        with pytest.raises(DTypeError, match="n must be a number"):
+            check_number("n", wrong)
+    for wrong in (0, 1, "no", None):
+        with pytest.raises(DTypeError, match="n must be True or False"):
+            check_flag("n", wrong)
+    with pytest.raises(OptionError, match="n must be a number below"):
+        check_number("n", -(2**63))

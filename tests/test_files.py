@@ -110,6 +110,24 @@ def test_a_write_follows_no_trap(where: str, trap: Any, write: Callable[[Path, b
     assert not (tmp_path / "made through the link").exists()
 
 
+@posix
+def test_a_link_made_at_the_last_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody puts a link where content is to wait for its name, after what stood there was taken away."""
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    unlink = Path.unlink
+
+    def and_link(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok=missing_ok)
+        path.symlink_to(outside)
+
+    monkeypatch.setattr(Path, "unlink", and_link)
+    with pytest.raises(FileExistsError):
+        prepare(tmp_path / "file", b"whole")
+    monkeypatch.undo()
+    assert outside.read_text() == "mine"
+
+
 @pytest.mark.parametrize("write", [write_whole, write_in_halves])
 def test_a_write_that_fails_leaves_nothing(write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()

@@ -20,6 +20,10 @@ class DTypeError(EngramError, TypeError, ValueError, RuntimeError):
     """A value has the wrong type or dtype, or a tensor lives on the wrong device (torch raises all three)."""
 
 
+class StepError(EngramError, RuntimeError):
+    """A cell's step changes what it was given in place (torch raises RuntimeError for some of these)."""
+
+
 class OptionError(EngramError, ValueError):
     """An argument of a constructor or a command is outside its range."""
 
@@ -117,7 +121,7 @@ def check_between(name: str, value: object, low: float, high: float) -> float:
     0.01
     """
     if not low < check_number(name, value) < high:
-        raise OptionError(f"{name} must lie between {low} and {high}, both left out, got {value}")
+        raise OptionError(f"{name} must lie between {low} and {high}, exclusive, got {value}")
     return value  # type: ignore[return-value]
 
 

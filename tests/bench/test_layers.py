@@ -14,7 +14,7 @@ import torch
 
 import engram
 from engram.bench import LAYER_TARGETS as TARGETS
-from engram.bench import bench_layers, draw_layers, layers
+from engram.bench import bench_layers, layers, plot_layers
 from engram.bench._contestants import ENGRAM
 from engram.bench._memory import peak_memory
 from engram.bench._size import Size
@@ -96,6 +96,7 @@ def test_memory_is_less_than_that_of_the_loop(result: dict[str, Any]) -> None:
     assert result["summary"]["memory engram/python-loop"]["geomean"] < 1
 
 
+@pytest.mark.slow
 def test_memory_of_the_loop_is_that_of_its_tensors() -> None:
     """At least the states and the pre-activations of all steps."""
     loop = ("engram.bench._contestants:LoopRNN", {})
@@ -105,7 +106,7 @@ def test_memory_of_the_loop_is_that_of_its_tensors() -> None:
 @pytest.mark.parametrize("ending", [".svg", ".png"])
 def test_figure(result: dict[str, Any], tmp_path: Path, ending: str) -> None:
     path = tmp_path / "figures" / f"layers{ending}"
-    draw_layers(result, path)
+    plot_layers(result, path)
     if ending == ".png":
         assert path.read_bytes().startswith(b"\x89PNG")
     else:
@@ -151,6 +152,7 @@ def test_the_sizes_asked_for() -> None:
     assert set(ORIGINAL[1]) <= set(ORIGINAL[0])
 
 
+@pytest.mark.slow
 def test_against_an_earlier_version(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The earlier layers are those of the folder: here our own, copied, with a version of its own."""
     copy = tmp_path / "old"

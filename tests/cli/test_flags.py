@@ -2,7 +2,7 @@
 
 import pytest
 
-from engram.cli._flags import for_people, in_flags
+from engram.cli._flags import in_flags, with_flags
 
 NAMES = (
     "hidden",
@@ -46,9 +46,9 @@ def test_in_flags(message: str) -> None:
 
 def test_of_the_command_that_was_typed() -> None:
     """An argument is a flag only where the command has such a flag."""
-    assert for_people("delay must be at least 1", ["train", "copy"]) == "--delay must be at least 1"
-    assert for_people("delay must be at least 1", ["evaluate", "runs/a"]) == "delay must be at least 1"
-    assert for_people("rho must be at least 1", ["train", "copy", "--model", "scornn"]) == "--rho must be at least 1"
-    assert for_people("rho must be at least 1", ["train", "copy", "--model", "lstm"]) == "rho must be at least 1"
-    assert for_people("steps must be even", ["certify", "rac-deep"]) == "--steps must be even"
-    assert for_people("anything must be", []) == "anything must be"
+    assert with_flags("delay must be at least 1", ["train", "copy"]) == "--delay must be at least 1"
+    assert with_flags("delay must be at least 1", ["evaluate", "runs/a"]) == "delay must be at least 1"
+    assert with_flags("rho must be at least 1", ["train", "copy", "--model", "scornn"]) == "--rho must be at least 1"
+    assert with_flags("rho must be at least 1", ["train", "copy", "--model", "lstm"]) == "rho must be at least 1"
+    assert with_flags("steps must be even", ["certify", "rac-deep"]) == "--steps must be even"
+    assert with_flags("anything must be", []) == "anything must be"

@@ -104,8 +104,10 @@ def test_types_are_those_of_the_signature() -> None:
 def test_help_is_that_of_the_docstring() -> None:
     """Of the class, its bases and its cell."""
     flags = help_of(model_class("exprnn"))
-    assert flags["dropout"].startswith("the chance to drop a unit")
-    assert flags["init"] == "the law of the start: henaff, cayley, haar or identity."
+    assert flags["dropout"].startswith("probability with which a unit between two layers")
+    assert flags["init"].startswith("distribution of the first W: henaff (angles uniform in (-pi, pi)), cayley")
+    assert flags["rebase_every"].endswith("Default: never.")
+    assert "Default" not in flags["init"]
 
 
 def test_a_name_that_is_taken() -> None:

@@ -16,13 +16,13 @@ from engram.train import Settings, load_network, train
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What was handed to the picture, which is made all the same."""
     calls: list[Any] = []
-    plot = _plot_spectrum.draw_spectrum
+    plot = _plot_spectrum.plot_spectrum
 
     def watched(matrix: torch.Tensor, path: Path, title: str) -> None:
         calls.append((matrix.detach().clone(), title))
         plot(matrix, path, title)
 
-    monkeypatch.setattr(_plot_spectrum, "draw_spectrum", watched)
+    monkeypatch.setattr(_plot_spectrum, "plot_spectrum", watched)
     return calls
 
 

@@ -80,7 +80,7 @@ def test_options_and_parts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line.split()) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "torch.nn:LSTM (LSTM: 2 inputs, 5 outputs, a state of 10 numbers), 12 steps"
-    assert [words.split(":")[0] for words in said[1:]] == ["- Gradient reach", "- Structure"]
+    assert [words.split(":")[0] for words in said[1:]] == ["Verdict", "- Gradient reach", "- Structure"]
 
 
 def test_a_module_that_is_made_already(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_a_module_that_is_made_already(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_dropout_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", "mypackage.models:dropped", "--length", "12", "--parts", "structure"]) == 0
-    assert "! two equal calls gave different outputs (dropout)" in capsys.readouterr().out
+    assert "Note: two equal calls gave different outputs (dropout)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("name", "begins"), [("a/page.html", "<!DOCTYPE html>"), ("figure.svg", "<?xml")])
@@ -108,7 +108,7 @@ def test_several_side_by_side(
     assert main([*line.split(), "-o", "page.html"]) == 0
     said = capsys.readouterr()
     assert re.search(r"Gradient reach +│ vanishes at \d+ +│ vanishes at \d+", said.out)
-    assert re.search(r"Lyapunov +│ - +│ -[\d.]+ a step", said.out)
+    assert re.search(r"Lyapunov +│ - +│ -[\d.]+ per step", said.out)
     assert said.err.count("cost of mypackage.models:") == 2
     page = (tmp_path / "page.html").read_text()
     assert page.count("<svg ") == 2

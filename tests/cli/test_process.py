@@ -116,6 +116,7 @@ def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
     assert "the loss is" in facts["reason"]
 
 
+@pytest.mark.slow  # tests/train has the same in one process
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_ctrl_c_while_training_and_resume(tmp_path: Path) -> None:
     """Exit code 130, how to go on, and going on."""
@@ -130,7 +131,7 @@ def test_ctrl_c_while_training_and_resume(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=600)
     assert process.returncode == 130
-    assert f"Go on: engram resume {folder}\n" in err
+    assert f"Resume with: engram resume {folder}\n" in err
     assert err.endswith("\ninterrupted\n")
     assert "Traceback" not in err
     facts = json.loads((folder / "run.json").read_text())

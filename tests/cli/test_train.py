@@ -260,6 +260,8 @@ DRY = {
 def test_a_dry_run_is_a_file_that_gives_the_run(case: str, told: Any) -> None:
     """Nothing in it is left to decide; the same fingerprint, the same settings, the same bits."""
     words = [*DRY[case], "--hidden", "6", "--batch", "4", "--log-every", "1"]
+    if case != "defaults":
+        words += ["--valid-samples", "8", "--test-samples", "8"]
     text = told("train", *words, "--dry-run")
     write(text)
     told("train", *words, "--name", "words")
@@ -538,7 +540,7 @@ def test_resume_after_ctrl_c(told: Any, monkeypatch: pytest.MonkeyPatch, capsys:
         stop_at(2, patch)
         assert main([*QUICK, "--name", "cut"]) == 130
     said = capsys.readouterr()
-    assert "Go on: engram resume runs/cut" in said.err
+    assert "Resume with: engram resume runs/cut" in said.err
     assert "Traceback" not in said.err
     assert RunDirectory("runs/cut").status == "stopped"
     found = json.loads(told("resume", "runs/cut", "--json"))
@@ -602,10 +604,18 @@ def test_evaluate(told: Any) -> None:
     assert not Path("runs/first/curves.svg").exists()
 
 
+QUICK_MODELS = {"exprnn", "urnn", "full-capacity", "lstm", "goru", "s4d", "rac", "min-gru"}
+"""Maps, complex weights, a matrix that StiefelStep moves, gates, systems, products, scans: one of each kind."""
+
+
 @pytest.mark.parametrize(
     ("model", "precision"),
     [
-        *((name, "32-true") for name, entry in MODELS.items() if not entry.answers_itself),
+        *(
+            pytest.param(name, "32-true", marks=[] if name in QUICK_MODELS else pytest.mark.slow)
+            for name, entry in MODELS.items()
+            if not entry.answers_itself
+        ),
         ("exprnn", "64-true"),
         ("urnn", "64-true"),
     ],
@@ -660,7 +670,7 @@ def test_training_sequences(told: Any, refused: Any) -> None:
     told(*QUICK, "--name", "fixed", "--samples", "8")
     told(*QUICK, "--name", "fresh")
     assert json.loads(told("evaluate", "runs/fixed", "--split", "train", "--json"))["train"]["loss"] > 0
-    assert "afresh" in refused("evaluate", "runs/fresh", "--split", "train")
+    assert "samples new training sequences" in refused("evaluate", "runs/fresh", "--split", "train")
 
 
 def test_several_exams(told: Any) -> None:

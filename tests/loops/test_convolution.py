@@ -7,14 +7,18 @@ from engram.loops import convolve, powers
 from engram.loops._convolution import fft_size
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 16, 33])
-def test_convolution_is_the_sum(steps: int) -> None:
-    input, kernel = torch.randn(steps, 2, 3, dtype=torch.float64), torch.randn(3, steps, dtype=torch.float64)
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 16, 33])
+def test_convolution_is_the_sum(steps: int, two_sided: bool) -> None:
+    """Also at T = 2 and 3, where a circle of 2T - 1 would be a quick size: the two kernels would meet on it."""
+    input = torch.randn(steps, 2, 3, dtype=torch.float64)
+    kernel, back = torch.randn(2, 3, steps, dtype=torch.float64)
     expected = torch.zeros_like(input)
     for t in range(steps):
-        for s in range(t + 1):
-            expected[t] += kernel[:, t - s] * input[s]
-    torch.testing.assert_close(convolve(input, kernel), expected, atol=1e-12, rtol=0)
+        for s in range(steps if two_sided else t + 1):
+            expected[t] += (kernel[:, t - s] if s <= t else back[:, s - t - 1]) * input[s]
+    found = convolve(input, kernel, back if two_sided else None)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
 
 
 def test_gradients_of_both_sides() -> None:

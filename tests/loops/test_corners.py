@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from engram.checks import explain
 from engram.loops import compiled_cell, use
-from engram.nn import RNN, BareCell, Cell, explain
+from engram.nn import RNN, BareCell, Cell
 from engram.state import Field, parts
 
 
@@ -207,6 +208,24 @@ def test_cells_are_told_apart_by_every_option() -> None:
         outputs.append(output)
     assert not torch.allclose(outputs[0], outputs[1])
     assert not torch.allclose(outputs[0], outputs[2])
+
+
+def test_cells_are_told_apart_by_what_is_in_a_tuple() -> None:
+    class FactorsCell(Cell):
+        def __init__(self, factors: tuple[float, ...]) -> None:
+            super().__init__(2, 3)
+            self.factors = factors
+
+        def step(self, drive: Tensor, state: Tensor) -> Tensor:
+            return torch.tanh(drive + state @ self.weight_hh.mT) * sum(self.factors)
+
+    x, cells = torch.randn(4, 7, 2), [FactorsCell(factors) for factors in ((1.0, 2.0), (3.0, 4.0), (1.0, 2.0))]
+    with use("torch"):
+        for cell in cells:
+            same_as_plain(cell, x)
+    first, second, third = (compiled_cell(cell) for cell in cells)
+    assert first is not second
+    assert first is third  # equal ones share
 
 
 def test_changes_inside_a_cell_are_seen() -> None:

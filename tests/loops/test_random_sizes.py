@@ -28,7 +28,7 @@ CANCELLING |= {"reverse": True, "packed": False, "bias": True}
 """Float32 alone, without any loop of ours, is off by 1.7e-4 here."""
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(sizes=st.fixed_dictionaries(SIZES), activation=st.sampled_from(ACTIVATIONS), count=st.sampled_from([1, 2, 3]))
 def test_float64(
     executor: str,
@@ -47,6 +47,7 @@ def test_float64(
         assert_same(outcome(case, executor), truth, 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True], ids=["dense", "packed"])
 def test_larger_than_the_caches(
     executor: str,
@@ -63,7 +64,7 @@ def test_larger_than_the_caches(
         assert_same(outcome(case, executor), outcome(case, "plain"), 1e-10)  # as above
 
 
-@settings(max_examples=100)
+@settings(max_examples=30)
 @given(sizes=st.fixed_dictionaries(SIZES), activation=st.sampled_from(SMOOTH), count=st.sampled_from([1, 2, 3]))
 @example(sizes=CANCELLING, activation="identity", count=1)
 def test_float32(

@@ -10,19 +10,19 @@ from engram.cli import main
 from engram.errors import OptionError
 from engram.maps import MAPS, haar
 from engram.models import MODELS
-from engram.report import draw_spectrum
+from engram.report import plot_spectrum
 
 
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_a_picture_is_written(tmp_path: Path, ending: str) -> None:
     path = tmp_path / "new" / f"spectrum.{ending}"
-    draw_spectrum(haar(6, complex=True), path, "six")
+    plot_spectrum(haar(6, complex=True), path, "six")
     assert path.stat().st_size > 5000
 
 
 def test_another_ending_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"\.svg or \.png, got .*\.pdf"):
-        draw_spectrum(torch.eye(3), tmp_path / "spectrum.pdf")
+        plot_spectrum(torch.eye(3), tmp_path / "spectrum.pdf")
 
 
 @pytest.mark.parametrize("model", ["nnrnn", "urnn", "goru"])

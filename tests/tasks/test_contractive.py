@@ -64,7 +64,7 @@ def test_units_are_on_as_often_as_asked(system: int, on: float) -> None:
 
 
 def test_system_of_the_poster() -> None:
-    """At T = 1000 and the defaults; ceilings of the spec: 0.983 to 0.987 on four systems."""
+    """At T = 1000 and the defaults; ceilings found elsewhere: 0.983 to 0.987 on four systems."""
     task = ContractiveSystem()
     assert np.abs(task.truth.on - 0.6).max() < 0.02
     assert 0.98 < task.ceiling < 1 / 1.01
@@ -156,9 +156,9 @@ WRONG = {
     "states 0": ({"states": 0}, OptionError, "states must be at least 1, got 0"),
     "length a float": ({"length": 10.0}, DTypeError, "length must be a whole number"),
     "system negative": ({"system": -1}, OptionError, "system must be at least 0, got -1"),
-    "epsilon 0": ({"epsilon": 0.0}, OptionError, "epsilon must lie between 0 and 1, both left out, got 0.0"),
+    "epsilon 0": ({"epsilon": 0.0}, OptionError, "epsilon must lie between 0 and 1, exclusive, got 0.0"),
     "epsilon 1": ({"epsilon": 1}, OptionError, "epsilon must lie between 0 and 1"),
-    "on above 1": ({"on": 60}, OptionError, "on must lie between 0 and 1, both left out, got 60"),
+    "on above 1": ({"on": 60}, OptionError, "on must lie between 0 and 1, exclusive, got 60"),
     "snr nan": ({"snr": math.nan}, OptionError, "snr must lie between"),
     "snr a bool": ({"snr": True}, DTypeError, "snr must be a number"),
     "normalised": ({"normalised": "no"}, DTypeError, "normalised must be True or False, got 'no'"),

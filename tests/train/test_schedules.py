@@ -55,10 +55,13 @@ def test_a_plateau() -> None:
         found.append(schedule.factor(5))
     assert found == pytest.approx([1, 1, 1, 1, 0.1, 0.1, 0.01, 0.01])
     assert schedule.factor(0) == pytest.approx(0.005)
+    assert schedule.state() == {"stale_rate": 1, "falls": 2}
     again = Schedule(Optimiser(plateau=2, plateau_factor=0.1, warmup=2))
     again.restore(schedule.state())  # type: ignore[arg-type]
     assert again.state() == schedule.state()
     assert [again.factor(k) for k in range(3)] == [schedule.factor(k) for k in range(3)]
+    again.validated(better=False)  # one more, and the rate falls: the one before the file counts
+    assert again.factor(5) == pytest.approx(0.001)
 
 
 SCHEDULES: dict[str, dict[str, Any]] = {
@@ -72,11 +75,14 @@ SCHEDULES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", SCHEDULES)
-@pytest.mark.parametrize("model", ["exprnn", "full-capacity"])
+WAITS = {"plateau": 3, "plateau_factor": 0.5, "lr": 0.6}
+CASES = [(model, case) for model in ("exprnn", "full-capacity") for case in SCHEDULES]
+
+
+@pytest.mark.parametrize(("model", "case"), [*CASES, ("exprnn", "a wait for a plateau")])
 def test_a_run_in_the_middle_goes_on_bit_for_bit(model: str, case: str, small: Any, tmp_path: Path) -> None:
     """Stopped at every second step and restored from a file, against one that was left alone."""
-    settings = small(None, model, steps=12, validate_every=2, **SCHEDULES[case])
+    settings = small(None, model, steps=12, validate_every=2, **SCHEDULES.get(case, WAITS))
 
     def go(loop: Loop, steps: int) -> list[tuple[float, float]]:
         found = []
@@ -90,16 +96,19 @@ def test_a_run_in_the_middle_goes_on_bit_for_bit(model: str, case: str, small: A
     whole = Loop(settings, make_fabric(settings))
     expected = go(whole, 12)
     found: list[tuple[float, float]] = []
+    waited = []
     for _ in range(4):
         loop = Loop(settings, make_fabric(settings))
         if found:
             loop.restore(load(tmp_path))
         found += go(loop, 3)
+        waited.append(loop.schedule.stale)
         save(tmp_path, loop.state())
     assert found == expected
     assert _same(loop.state(), whole.state())
     rates = [rate for _, rate in expected]
     assert (len(set(rates)) > 1) == (case != "constant")  # else nothing would be tested
+    assert any(waited[:-1]) or case in SCHEDULES
 
 
 def _same(one: Checkpoint, two: Checkpoint) -> bool:

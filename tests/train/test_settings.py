@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engram.errors import DTypeError, EngramError, OptionError
 from engram.models import MODELS, Model
-from engram.tasks import TASKS, Adding, Copy, TransferCopy
+from engram.tasks import TASKS, Adding, Copy, PennTreebank, TransferCopy
 from engram.train import Budget, Group, Machine, Optimiser, Settings
 from engram.train._settings import FLAT
 from engram.train._settings_machine import PRECISIONS
@@ -55,9 +55,12 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (NAN, "plateau_factor must be between"),
         ([], "plateau_factor must be a number"),
     ],
-    "alpha": [(1.0, "alpha must be at least 0 and below 1"), (0.5, "alpha is of rmsprop; the optimizer is adam, got")],
+    "alpha": [
+        (1.0, "alpha must be at least 0 and below 1"),
+        (0.5, "alpha is an option of rmsprop; the optimizer is adam"),
+    ],
     "betas": [((0.9, 1.0), "betas must be at least 0 and below 1"), (0.9, "betas must be two numbers, got 0.9")],
-    "momentum": [(-0.1, "momentum must be at least 0 and below 1"), (0.5, "momentum is of rmsprop and sgd")],
+    "momentum": [(-0.1, "momentum must be at least 0 and below 1"), (0.5, "momentum is an option of rmsprop and sgd")],
     "eps": [(0.0, "eps must be positive"), (NAN, "eps must be positive, got nan")],
     "schedule": [
         ("cosin", "unknown schedule 'cosin': .*Did you mean 'cosine'"),
@@ -66,8 +69,11 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     ],
     "step_size": [(-1, "step_size must be at least 0"), (0.5, "step_size must be a whole number")],
     "step_factor": [(1.0, r"step_factor must be between 0 and 1, got 1\.0")],
-    "cosine_end": [(2.0, "cosine_end must be a share"), (0.5, "cosine_end is of the schedule cosine, .* is constant")],
-    "cosine_steps": [(0, "cosine_steps must be at least 1"), (5, "cosine_steps is of the schedule cosine")],
+    "cosine_end": [
+        (2.0, "cosine_end must be a share"),
+        (0.5, "cosine_end is an option of the schedule cosine; "),
+    ],
+    "cosine_steps": [(0, "cosine_steps must be at least 1"), (5, "cosine_steps is an option of the schedule cosine")],
     "warmup": [(-1, "warmup must be at least 0, got -1")],
     "groups": [(("head.* lr=1",), "groups must be a tuple of engram.train.Group"), ([], "groups must be a tuple")],
     "stop_by": [("", "stop_by must be the name of a score"), (3, "stop_by must be the name of a score")],
@@ -224,9 +230,9 @@ def test_flat_names() -> None:
 def test_two_meanings_of_one_name_are_refused() -> None:
     with pytest.raises(DTypeError, match=r"model must be an engram Model, got 'lstm'.*Settings\.of"):
         Settings(Copy(5), "lstm")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="step_size is of the schedule step, and the schedule is plateau"):
+    with pytest.raises(OptionError, match="step_size is an option of the schedule step; the schedule is plateau"):
         Optimiser(plateau=3, step_size=4)
-    with pytest.raises(OptionError, match="plateau is of the schedule plateau, and the schedule is constant"):
+    with pytest.raises(OptionError, match="plateau is an option of the schedule plateau; the schedule is constant"):
         Optimiser(plateau=3, schedule="constant")
 
 
@@ -261,13 +267,70 @@ def test_resolved(case: str) -> None:
     assert left <= {"epochs", "cosine_steps"}
 
 
-def test_fingerprints() -> None:
-    """Of what decides the result, and of nothing else."""
-    settings = Settings.of(Copy(5))
-    for same in ({"steps": 7}, {"threads": 3}, {"log_every": 3}, {"device": "cuda"}, {"test_samples": 5}):
-        assert settings.replace(**same).fingerprint() == settings.fingerprint()
-    for other in ({"seed": 1}, {"hidden": 5}, {"options": {"init": "cayley"}}, {"betas": (0.8, 0.9)}, {"warmup": 3}):
-        assert settings.replace(**other).fingerprint() != settings.fingerprint()
+# For every setting: what is given beside it, and two values of it.
+CHANGES: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "task": ({}, Copy(5), Copy(6)),
+    "model": ({}, "exprnn", "lstm"),
+    "hidden": ({}, 5, 6),
+    "layers": ({}, 1, 2),
+    "options": ({}, {}, {"init": "cayley"}),
+    "readout_bias": ({}, True, False),
+    "embedding": ({"task": PennTreebank(5)}, 0, 3),
+    "optimizer": ({}, "adam", "adamw"),
+    "lr": ({}, 1e-3, 2e-3),
+    "lr_orthogonal": ({}, 1e-3, 2e-3),
+    "weight_decay": ({}, 0.0, 1e-4),
+    "clip": ({}, 1.0, 2.0),
+    "alpha": ({"optimizer": "rmsprop"}, 0.99, 0.9),
+    "betas": ({}, (0.9, 0.999), (0.9, 0.99)),
+    "momentum": ({"optimizer": "sgd"}, 0.9, 0.8),
+    "eps": ({}, 1e-8, 1e-7),
+    "schedule": ({}, "constant", "cosine"),
+    "plateau": ({}, 2, 3),
+    "plateau_factor": ({"plateau": 2}, 0.5, 0.4),
+    "step_size": ({}, 2, 3),
+    "step_factor": ({"step_size": 2}, 0.1, 0.2),
+    "cosine_end": ({"schedule": "cosine"}, 0.0, 0.1),
+    "cosine_steps": ({"schedule": "cosine"}, 10, 11),
+    "warmup": ({}, 0, 3),
+    "groups": ({}, (Group("head.*", lr=1e-3),), (Group("head.*", lr=1e-3, weight_decay=0.1),)),
+    "steps": ({}, 7, 8),
+    "epochs": ({"samples": 128, "validate_every": 2}, 1, 2),
+    "batch": ({}, 4, 8),
+    "samples": ({"validate_every": 5}, 128, 256),
+    "valid_samples": ({}, 8, 9),
+    "test_samples": ({}, 8, 9),
+    "validate_every": ({}, 5, 6),
+    "patience": ({}, 0, 3),
+    "stop_by": ({}, "loss", "accuracy"),
+    "device": ({}, "cpu", "cuda"),
+    "processes": ({}, 1, 2),
+    "threads": ({}, 1, 2),
+    "precision": ({}, "32-true", "64-true"),
+    "save_every": ({}, 0.0, 1.0),
+    "log_every": ({}, 1, 2),
+    "probe_every": ({}, 0, 5),
+    "tensorboard": ({}, False, True),
+    "seed": ({}, 0, 1),
+}
+MAY_CHANGE = {"steps", "epochs", "test_samples", "device", "threads", "save_every", "log_every", "probe_every"}
+MAY_CHANGE |= {"tensorboard"}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_fingerprints(name: str) -> None:
+    """A checkpoint goes on only under the settings that decide what a step computes; all others may change."""
+    beside, one, other = CHANGES[name]
+    first, second = (
+        Settings.of(**({"task": Copy(5), "model": "exprnn"} | beside | {name: value})).fingerprint()
+        for value in (one, other)
+    )
+    assert (first == second) == (name in MAY_CHANGE)
+
+
+def test_every_setting_is_changed() -> None:
+    """None was forgotten above."""
+    assert CHANGES.keys() == {*FLAT, "task", "seed"}
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -52,9 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (EngramError, OSError) as error:  # OSError: a figure that cannot be written
         if debug:
             raise
-        from engram.cli._flags import for_people
+        from engram.cli._flags import with_flags
 
-        print("engram:", one_line(for_people(str(error), words)), file=sys.stderr)
+        print("engram:", one_line(with_flags(str(error), words)), file=sys.stderr)
         return 1 if isinstance(error, StoppedError) else 2
     except Exception as error:  # memory that is not there; or a mistake of ours
         if debug:

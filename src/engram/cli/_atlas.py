@@ -8,10 +8,11 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from engram.certify import PRIME, Range, atlas
+from engram.atlas import Range, atlas
+from engram.certify import PRIME
 from engram.cli._console import plain
 from engram.files import write_whole
-from engram.report import atlas_page, atlas_summary, draw_atlas
+from engram.report import atlas_page, atlas_summary, plot_atlas
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +60,7 @@ class Atlas:
             )
         write_whole(self.output / "atlas.json", json.dumps(found, separators=(",", ":")).encode() + b"\n")
         write_whole(self.output / "atlas.md", atlas_page(found).encode())
-        draw_atlas(found, self.output / "atlas.svg")
+        plot_atlas(found, self.output / "atlas.svg")
         print(json.dumps(found) if self.json else atlas_summary(found))
         console.print(f"table: {self.output / 'atlas.md'}, {self.output / 'atlas.json'}")
         console.print(f"figure: {self.output / 'atlas.svg'}")

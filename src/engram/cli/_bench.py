@@ -28,18 +28,18 @@ from engram.bench import (
     bench_runs,
     bench_token,
     bench_train,
-    draw_cells,
-    draw_certify,
-    draw_layers,
-    draw_linear,
-    draw_maps,
-    draw_products,
-    draw_runs,
-    draw_token,
-    draw_train,
     layers,
     linear,
     maps,
+    plot_cells,
+    plot_certify,
+    plot_layers,
+    plot_linear,
+    plot_maps,
+    plot_products,
+    plot_runs,
+    plot_token,
+    plot_train,
     products,
     runs,
     token,
@@ -51,8 +51,8 @@ from engram.bench.token import BASE as TOKEN_BASE
 from engram.cli._bench_progress import BenchProgress
 from engram.cli._bench_show import show
 from engram.errors import OptionError, check_size
+from engram.figures import check_figure
 from engram.files import write_whole
-from engram.pictures import check_picture
 
 SHAPE = ("threads", "T", "B", "H", "D")
 
@@ -61,7 +61,7 @@ class Race(NamedTuple):
     """What ``engram bench NAME`` does."""
 
     run: Callable[..., dict[str, Any]]
-    draw: Callable[..., None]
+    plot: Callable[..., None]
     size: tuple[str, ...]
     """What tells the rows apart."""
     base: str
@@ -73,16 +73,16 @@ class Race(NamedTuple):
 
 RACES: dict[str, Race] = {
     "layers": Race(
-        bench_layers, draw_layers, SHAPE, "torch.nn.RNN", LAYER_TARGETS, (len(layers.QUICK), 2 * len(layers.SIZES))
+        bench_layers, plot_layers, SHAPE, "torch.nn.RNN", LAYER_TARGETS, (len(layers.QUICK), 2 * len(layers.SIZES))
     ),
     "cells": Race(
-        bench_cells, draw_cells, SHAPE, "torch.nn.RNN", CELL_TARGETS, (len(layers.QUICK), 2 * len(layers.SIZES))
+        bench_cells, plot_cells, SHAPE, "torch.nn.RNN", CELL_TARGETS, (len(layers.QUICK), 2 * len(layers.SIZES))
     ),
-    "maps": Race(bench_maps, draw_maps, ("N",), "torch.linalg.matrix_exp", MAP_TARGETS, (1, len(maps.SIZES))),
-    "certify": Race(bench_certify, draw_certify, ("side",), CERTIFY_BASE, CERTIFY_TARGETS, (1, 1)),
+    "maps": Race(bench_maps, plot_maps, ("N",), "torch.linalg.matrix_exp", MAP_TARGETS, (1, len(maps.SIZES))),
+    "certify": Race(bench_certify, plot_certify, ("side",), CERTIFY_BASE, CERTIFY_TARGETS, (1, 1)),
     "linear": Race(
         bench_linear,
-        draw_linear,
+        plot_linear,
         ("T", "B", "H", "N"),
         "LinearRNN, step loop",
         LINEAR_TARGETS,
@@ -90,15 +90,15 @@ RACES: dict[str, Race] = {
     ),
     "products": Race(
         bench_products,
-        draw_products,
+        plot_products,
         SHAPE,
         "torch.nn.RNN",
         PRODUCT_TARGETS,
         (len(products.QUICK), len(products.SIZES)),
     ),
-    "token": Race(bench_token, draw_token, ("H",), TOKEN_BASE, TOKEN_TARGETS, (len(token.QUICK), len(token.SIZES))),
-    "train": Race(bench_train, draw_train, ("case",), "bare loop", TRAIN_TARGETS, (1, len(train.CASES))),
-    "runs": Race(bench_runs, draw_runs, ("case",), "1 at once", RUNS_TARGETS, (1, len(runs.CASES))),
+    "token": Race(bench_token, plot_token, ("H",), TOKEN_BASE, TOKEN_TARGETS, (len(token.QUICK), len(token.SIZES))),
+    "train": Race(bench_train, plot_train, ("case",), "bare loop", TRAIN_TARGETS, (1, len(train.CASES))),
+    "runs": Race(bench_runs, plot_runs, ("case",), "1 at once", RUNS_TARGETS, (1, len(runs.CASES))),
 }
 
 
@@ -134,7 +134,7 @@ class Bench:
     def run(self) -> None:
         check_size("--repeats", self.repeats)
         figure = self.figure or Path(f"bench-{self.what}.svg")
-        check_picture(figure, "--figure")
+        check_figure(figure, "--figure")
         more: dict[str, Any] = {}
         for flag, what in (("against", "layers"), ("only", "cells")):
             if value := getattr(self, flag):
@@ -149,7 +149,7 @@ class Bench:
             self.markdown.parent.mkdir(parents=True, exist_ok=True)
             page = markdown(self.what, self._command(), result, race.size, race.targets)
             write_whole(self.markdown, page.encode())
-        race.draw(result, figure)
+        race.plot(result, figure)
         console.print(f"figure: {figure}")
         if self.json:
             print(json.dumps(result))

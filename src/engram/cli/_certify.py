@@ -9,21 +9,23 @@ from cyclopts import Parameter
 
 from engram.certify import (
     CLAIMS,
+    DAY,
     PRIME,
     Certificate,
     Claim,
-    RACConjecture,
-    TTDifferentCores,
-    TTEqualCores,
+    RACConjectureClaim,
+    TTDifferentCoresClaim,
+    TTEqualCoresClaim,
     certify,
-    enough_templates,
+    duration,
     rac_claim,
+    rounded,
 )
-from engram.certify._limits import DAY, check_cost, duration, rounded
 from engram.cli._atlas import Atlas
 from engram.cli._command import Group
 from engram.cli._console import plain
 from engram.cli._min_width import MinWidth
+from engram.theory.bounds import enough_templates
 
 # In a certificate beside the numbers found; said elsewhere, or not for reading.
 UNTOLD = ("version", "claim", "sizes", "prime", "seed", "witness", "matrix", "depth", "statement", "software", "seal")
@@ -63,7 +65,7 @@ class TensorTrainSizes:
     """The inner cores are one core."""
 
     def claim(self) -> Claim:
-        return (TTEqualCores if self.equal_cores else TTDifferentCores)(self.modes, self.rank, self.steps)
+        return (TTEqualCoresClaim if self.equal_cores else TTDifferentCoresClaim)(self.modes, self.rank, self.steps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +93,7 @@ class Prove:
         sizes: Any = getattr(self, "sizes")  # noqa: B009 - of the subclass
         claim = sizes.claim() if isinstance(sizes, CircuitSizes | TensorTrainSizes) else sizes
         console = plain(stderr=True)
-        cost = check_cost(claim, self.max_side, self.max_memory, self.max_seconds)
+        cost = claim.check_cost(self.max_side, self.max_memory, self.max_seconds)
         with console.status(f"{claim.name}: about {duration(cost.seconds)}, {rounded(cost.megabytes)} MB ..."):
             found = certify(
                 claim,
@@ -111,7 +113,7 @@ class Prove:
 
 def told(found: Certificate) -> str:
     """Every number of the certificate, and what it proves."""
-    labels = LABELS | ({"bound": "conjectured"} if isinstance(found.claim, RACConjecture) else {})
+    labels = LABELS | ({"bound": "conjectured"} if isinstance(found.claim, RACConjectureClaim) else {})
     shown = {name: value for name, value in found.to_dict().items() if name not in UNTOLD}
     lines = [(labels.get(name, name.replace("_", " ")), _text(value)) for name, value in shown.items()]
     width = max(len(name) for name, _ in lines)
@@ -120,7 +122,7 @@ def told(found: Certificate) -> str:
 
 def _cure(claim: Claim) -> list[str]:
     """What to try where the grid is too small for the conjecture."""
-    if not isinstance(claim, RACConjecture) or claim.upper >= claim.bound:
+    if not isinstance(claim, RACConjectureClaim) or claim.upper >= claim.bound:
         return []
     enough = enough_templates(claim.modes, claim.channels, claim.steps, claim.depth, max_side=1 << 20)
     return [f"A grid of {claim.templates} templates cannot reach it: --templates {enough} may."]

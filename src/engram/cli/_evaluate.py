@@ -15,7 +15,7 @@ from engram.cli._runs import Allow, Run, check_run
 from engram.cli._verdict import verdict
 from engram.errors import OptionError
 from engram.files import printable
-from engram.report import draw_curves
+from engram.report import plot_curves
 from engram.tasks import Task, make_task, task_name
 from engram.train import RunDirectory, evaluate
 
@@ -75,7 +75,7 @@ class Evaluate:
                 print(f"{name}{split}: " + ", ".join(f"{score} {value:.5g}" for score, value in scores.items()))
             self._warn(run, _exam(run, split, options), split, scores["loss"])
         if self.plot:
-            draw_curves(run, run.folder / "curves.svg")
+            plot_curves(run, run.folder / "curves.svg")
             console.print(f"figure: {printable(str(run.folder / 'curves.svg'))}")
         return results
 

@@ -7,7 +7,7 @@ from engram.cli._catalogue import options_after
 
 AFTER = r"(?<![\w\-.'\"=])"
 SENTENCES = (
-    rf"{AFTER}NAME(?= must | is of | is for | is a size| needs | and \w+ count )",
+    rf"{AFTER}NAME(?= must | is an option of | is for | is a size| needs | and \w+ count )",
     rf"{AFTER}NAME(?= '[^']*' cannot be used)",
     r"(?<=give )NAME\b",
     r"(?<=, or )NAME(?= with )",
@@ -26,7 +26,7 @@ SENTENCES = (
 """Where a plain word such as steps is the name of an argument; NAME stands for the names."""
 
 
-def for_people(message: str, words: list[str]) -> str:
+def with_flags(message: str, words: list[str]) -> str:
     """A message of the library as an answer to these words."""
     return in_flags(message, (flag.strip("-").replace("-", "_") for flag in options_after(words) if len(flag) > 2))
 

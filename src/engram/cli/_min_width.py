@@ -5,7 +5,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from engram.certify import PRIME, min_width
+from engram.atlas import min_width
+from engram.certify import PRIME
 from engram.errors import OptionError, check_choice
 from engram.tasks import TASKS
 

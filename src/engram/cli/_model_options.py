@@ -83,6 +83,8 @@ def help_of(kind: type[nn.Module]) -> dict[str, str]:
         for entry in re.split(r"\n    (?=\S)", "\n" + section[1].rstrip()) if section else []:
             names, _, said = entry.partition(": ")
             words = plain(" ".join(said.split()))
+            words = re.sub(r" Default: (?!None, )[^ ]*$", "", words).replace("Default: None, ", "Default: ")
+            names = re.sub(r" \(.*\)$", "", names)  # the types
             if "," in names:
                 shared = {name.strip(): words for name in names.split(",")} | shared
             else:

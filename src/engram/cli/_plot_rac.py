@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from engram.cli._console import plain
-from engram.report import draw_rac
+from engram.report import plot_rac
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,6 @@ class PlotCircuit:
     """Where the picture goes (.svg or .png)."""
 
     def run(self) -> None:
-        count = draw_rac(self.depth, self.steps, self.output)
+        count = plot_rac(self.depth, self.steps, self.output)
         copies = "copy" if count == 1 else "copies"
         plain().print(f"{count} {copies} of the unit of layer 1 that joins Start and End\nfigure: {self.output}")

@@ -14,7 +14,7 @@ from engram.errors import OptionError, check_size
 from engram.files import printable
 from engram.models import make_core
 from engram.nn import Recurrent
-from engram.report import draw_spectrum
+from engram.report import plot_spectrum
 from engram.train import RunDirectory, load_network
 
 
@@ -48,7 +48,7 @@ class PlotSpectrum:
         matrix = square_matrix(layer)
         if matrix is None:
             raise OptionError(f"{name} has no square recurrent matrix whose spectrum could be plotted")
-        draw_spectrum(matrix, self.output, title)
+        plot_spectrum(matrix, self.output, title)
         plain().print(f"figure: {self.output}")
 
     def _trained(self, folder: Path) -> tuple[Any, str, str]:

@@ -41,7 +41,7 @@ class Probe:
     """D, where the model does not say how many inputs it reads."""
     length: int | None = None
     """How many steps to look back; default: 200, of a run those of its task, up to 1,000."""
-    parts: Annotated[tuple[str, ...], Parameter(metavar="PART", show_default=False)] = PARTS
+    parts: Annotated[tuple[str, ...], Parameter(metavar="PART", show_default=False)] = tuple(PARTS)
     """What is measured; default: all. gradient_reach, fisher_memory, memory_capacity, spectrum, lyapunov,
     separation_rank, structure."""
     option: Annotated[tuple[str, ...], Parameter(metavar="NAME=VALUE")] = ()
@@ -92,7 +92,7 @@ class Probe:
             if self.output.suffix == ".html":
                 write_probe_page(self.output, *found)
             else:
-                found[0].draw(self.output)
+                found[0].plot(self.output)
             console.print(f"{'page' if self.output.suffix == '.html' else 'figure'}: {self.output}")
 
     def _show(self, found: list[Profile]) -> None:

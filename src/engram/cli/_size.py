@@ -9,10 +9,10 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from engram.certify import sizings
 from engram.cli._console import plain
 from engram.errors import check_size
-from engram.report._size import draw_sizes
+from engram.report import plot_sizes
+from engram.theory import sizings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,5 +54,5 @@ class Size:
             print(f"fewest in theory: {best.parameters:,} parameters, {best.depth:,} x {best.hidden:,} units")
             print("Some weights of that size copy exactly; whether training finds them is another question.")
         if self.output is not None:
-            draw_sizes(rows, self.output, title)
+            plot_sizes(rows, self.output, title)
             plain(stderr=True).print(f"figure: {self.output}")
