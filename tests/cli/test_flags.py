@@ -25,6 +25,7 @@ SAID = {
     "this run has none: see validate_every": "this run has none: see --validate-every",
     "device 'cuda' cannot be used here: no": "--device 'cuda' cannot be used here: no",
     "with a smaller lr (now 3) or batch (now 1)": "with a smaller --lr (now 3) or --batch (now 1)",
+    "choose a smaller hidden or fewer steps": "choose a smaller --hidden or fewer --steps",
     # words that are no arguments
     "the network has too many hidden units": "the network has too many hidden units",
     "runs/a is at step 3 of 10 steps": "runs/a is at step 3 of 10 steps",

@@ -16,6 +16,7 @@ SENTENCES = (
     r"(?<=see )NAME\b",
     r"(?<=smaller )NAME\b",
     r"(?<=larger )NAME\b",
+    r"(?<= or fewer )NAME$",
     r"(?<=raise )NAME\b",
     r"(?<=within )NAME(?=,)",
     r"(?<=\) or )NAME(?= \(now )",
