@@ -117,7 +117,7 @@ def check_between(name: str, value: object, low: float, high: float) -> float:
     0.01
     """
     if not low < check_number(name, value) < high:
-        raise OptionError(f"{name} must lie between {low} and {high}, both left out, got {value}")
+        raise OptionError(f"{name} must lie between {low} and {high}, exclusive, got {value}")
     return value  # type: ignore[return-value]
 
 

@@ -131,7 +131,7 @@ def test_ctrl_c_while_training_and_resume(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=600)
     assert process.returncode == 130
-    assert f"Go on: engram resume {folder}\n" in err
+    assert f"Resume with: engram resume {folder}\n" in err
     assert err.endswith("\ninterrupted\n")
     assert "Traceback" not in err
     facts = json.loads((folder / "run.json").read_text())

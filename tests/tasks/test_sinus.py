@@ -81,7 +81,7 @@ WRONG = {
     "lag = length": ({"lag": 16}, OptionError, "length must be more than the lag 16, else no step is scored, got 16"),
     "features 0": ({"features": 0}, OptionError, "features must be at least 1, got 0"),
     "length 0": ({"length": 0}, OptionError, "length must be at least 1, got 0"),
-    "frequency 0": ({"frequency": 0.0}, OptionError, "frequency must lie between 0 and inf, both left out, got 0.0"),
+    "frequency 0": ({"frequency": 0.0}, OptionError, "frequency must lie between 0 and inf, exclusive, got 0.0"),
     "frequency nan": ({"frequency": math.nan}, OptionError, "frequency must lie between"),
     "frequency inf": ({"frequency": math.inf}, OptionError, "frequency must lie between"),
     "frequency text": ({"frequency": "3"}, DTypeError, "frequency must be a number, got '3' of type str"),

@@ -68,7 +68,7 @@ def test_of_a_training_set(tmp_path: Path, small: Any) -> None:
     run = train(small(samples=12), tmp_path, "set")
     assert math.isfinite(evaluate(run.folder, "train")["train"]["loss"])
     run = train(small(), tmp_path, "fresh")
-    with pytest.raises(RunError, match="draws its training sequences afresh"):
+    with pytest.raises(RunError, match="samples new training sequences"):
         evaluate(run.folder, "train")
 
 

@@ -70,7 +70,7 @@ def test_only_the_plain_ones_are_clipped(model: str) -> None:
     optimizers = Optimizers(network, settings.optimiser)
     names = {id(p): name for name, p in network.named_parameters()}
     found = parts(network, optimizers)
-    assert [names[id(p)] for p in optimizers.plain] == [*found[1.0], *found.get(1e-3, [])]
+    assert [names[id(p)] for p in optimizers.clipped] == [*found[1.0], *found.get(1e-3, [])]
 
 
 def test_a_tenth_unless_given() -> None:

@@ -199,7 +199,7 @@ def test_a_killed_process(which: int, tmp_path: Path, small: Any) -> None:
     said = out.splitlines()[-1]
     known = f"StoppedError process {which + 1} of 2 was ended by the signal SIGKILL; the last checkpoint is intact."
     noticed = "StoppedError a process of the run was ended from outside; the last checkpoint is intact."
-    assert said in (f"{start} Go on: engram resume {tmp_path / 'run'}" for start in (known, noticed))
+    assert said in (f"{start} Resume with: engram resume {tmp_path / 'run'}" for start in (known, noticed))
     run = RunDirectory(tmp_path / "run")
     assert (run.status, f"StoppedError {run.facts['reason']}") == ("failed", said)
     assert load(run.folder).values["step"] > 0

@@ -55,9 +55,9 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (NAN, "plateau_factor must be between"),
         ([], "plateau_factor must be a number"),
     ],
-    "alpha": [(1.0, "alpha must be at least 0 and below 1"), (0.5, "alpha is of rmsprop; the optimizer is adam, got")],
+    "alpha": [(1.0, "alpha must be at least 0 and below 1"), (0.5, "alpha is an option of rmsprop; the optimizer is adam, got")],
     "betas": [((0.9, 1.0), "betas must be at least 0 and below 1"), (0.9, "betas must be two numbers, got 0.9")],
-    "momentum": [(-0.1, "momentum must be at least 0 and below 1"), (0.5, "momentum is of rmsprop and sgd")],
+    "momentum": [(-0.1, "momentum must be at least 0 and below 1"), (0.5, "momentum is an option of rmsprop and sgd")],
     "eps": [(0.0, "eps must be positive"), (NAN, "eps must be positive, got nan")],
     "schedule": [
         ("cosin", "unknown schedule 'cosin': .*Did you mean 'cosine'"),
@@ -66,8 +66,8 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     ],
     "step_size": [(-1, "step_size must be at least 0"), (0.5, "step_size must be a whole number")],
     "step_factor": [(1.0, r"step_factor must be between 0 and 1, got 1\.0")],
-    "cosine_end": [(2.0, "cosine_end must be a share"), (0.5, "cosine_end is of the schedule cosine, .* is constant")],
-    "cosine_steps": [(0, "cosine_steps must be at least 1"), (5, "cosine_steps is of the schedule cosine")],
+    "cosine_end": [(2.0, "cosine_end must be a share"), (0.5, "cosine_end is an option of the schedule cosine; .* is constant")],
+    "cosine_steps": [(0, "cosine_steps must be at least 1"), (5, "cosine_steps is an option of the schedule cosine")],
     "warmup": [(-1, "warmup must be at least 0, got -1")],
     "groups": [(("head.* lr=1",), "groups must be a tuple of engram.train.Group"), ([], "groups must be a tuple")],
     "stop_by": [("", "stop_by must be the name of a score"), (3, "stop_by must be the name of a score")],
@@ -224,9 +224,9 @@ def test_flat_names() -> None:
 def test_two_meanings_of_one_name_are_refused() -> None:
     with pytest.raises(DTypeError, match=r"model must be an engram Model, got 'lstm'.*Settings\.of"):
         Settings(Copy(5), "lstm")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="step_size is of the schedule step, and the schedule is plateau"):
+    with pytest.raises(OptionError, match="step_size is an option of the schedule step; the schedule is plateau"):
         Optimiser(plateau=3, step_size=4)
-    with pytest.raises(OptionError, match="plateau is of the schedule plateau, and the schedule is constant"):
+    with pytest.raises(OptionError, match="plateau is an option of the schedule plateau; the schedule is constant"):
         Optimiser(plateau=3, schedule="constant")
 
 
@@ -402,7 +402,7 @@ def test_types_are_told_apart_from_ranges() -> None:
 def test_what_would_be_ignored_is_refused() -> None:
     with pytest.raises(OptionError, match="patience and plateau count validations, and this run has none"):
         Settings.of(Copy(5), patience=2, validate_every=0)
-    with pytest.raises(OptionError, match="copy draws fresh sequences without end: give steps, or samples for epochs"):
+    with pytest.raises(OptionError, match="copy has no epochs, .*: use steps, or samples with epochs"):
         Settings.of(Copy(5), epochs=3)
     with pytest.raises(OptionError, match="multiple of processes, got 3 and 2"):
         Settings.of(Copy(5), batch=4, samples=3, processes=2)

@@ -29,7 +29,7 @@ TARGETS = {
     "engram/python-loop": (0.35, None),
     "engram/earlier engram": (1.05, 1.1),
     "memory engram/python-loop": (0.5, None),
-    "time a step, T=4000/T=250": (1.1, None),
+    "time per step, T=4000/T=250": (1.1, None),
 }
 """At most: the geometric mean, the worst size."""
 
@@ -87,7 +87,7 @@ def bench_layers(
         summary["memory engram/python-loop"] = _single(
             peak_memory(ENGRAM["engram"], MEMORY) / peak_memory(loop, MEMORY)
         )
-        summary["time a step, T=4000/T=250"] = _single(_growth(3 * repeats))
+        summary["time per step, T=4000/T=250"] = _single(_growth(3 * repeats))
     finally:
         torch.set_num_threads(before)
     told = {} if earlier is None else {"against": earlier.engram["version"]}

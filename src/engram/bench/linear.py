@@ -94,7 +94,7 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def draw_linear(result: dict[str, Any], path: Path) -> None:
-    """Cost a step against the length of the sequence, one line a contestant."""
+    """Time per step against the length of the sequence, one line per contestant."""
     from matplotlib.figure import Figure  # slow to import, and only needed here
 
     figure = Figure(figsize=(8, 4.2), layout="constrained")

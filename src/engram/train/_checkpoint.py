@@ -58,7 +58,7 @@ def load(folder: Path) -> Checkpoint:
     return _find(folder)[0]
 
 
-def load_to_go_on(folder: Path) -> Checkpoint:
+def load_for_resume(folder: Path) -> Checkpoint:
     """As :func:`load`, and what is damaged is taken away, so that no save puts it in place of what is whole."""
     checkpoint, *used = _find(folder)
     if used != [TENSORS, VALUES]:

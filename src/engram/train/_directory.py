@@ -16,7 +16,7 @@ from engram.imports import code_hash, is_outside
 from engram.loops import status as loop_status
 from engram.tasks import task_name
 from engram.train._checkpoint import FILES as CHECKPOINTS
-from engram.train._files import check_plain_in, go_on, locked
+from engram.train._files import check_plain_in, locked, resume_command
 from engram.train._settings import Settings
 
 FILES = ("run.json", "metrics.jsonl", "stdout.log", "curves.svg", "lock", *CHECKPOINTS)
@@ -55,7 +55,9 @@ class RunDirectory:
     @classmethod
     def _create(cls, folder: Path, settings: Settings, command: str) -> "RunDirectory":
         if (folder / "run.json").exists():
-            raise RunError(f"{folder} holds a run already: {go_on(folder)} goes on with it; another name starts anew")
+            raise RunError(
+                f"{folder} holds a run already: resume it with {resume_command(folder)}, or choose another name"
+            )
         settings = settings.resolved()
         facts = {
             "status": "new",
@@ -148,5 +150,5 @@ def _write_facts(path: Path, facts: dict[str, Any]) -> None:
     except OSError as error:  # a full disk, a limit, a folder that is gone
         raise StoppedError(
             f"{path} could not be written ({error.strerror}); what was there before is intact. "
-            f"Make room, then: {go_on(path.parent)}"
+            f"Make room, then: {resume_command(path.parent)}"
         ) from error

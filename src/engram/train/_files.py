@@ -1,4 +1,4 @@
-"""What only runs do with files: the lock, the lines of a log, and the words for going on."""
+"""What only runs do with files: the lock, the lines of a log, and the command that resumes a run."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,8 @@ from engram.errors import FileError, RunError, StoppedError
 from engram.files import check_plain, open_to_append
 
 
-def go_on(folder: Path, allow: Sequence[str] = ()) -> str:
-    """What to type."""
+def resume_command(folder: Path, allow: Sequence[str] = ()) -> str:
+    """The command that resumes this run, ready to type."""
     return f"engram resume {quote(str(folder))}{allowing(allow)}"
 
 
@@ -67,7 +67,7 @@ class AppendedFile:
         except OSError as error:
             raise StoppedError(
                 f"{self.path} could not be written ({error.strerror}); the last checkpoint is intact. "
-                f"Make room, then: {go_on(self.path.parent)}"
+                f"Make room, then: {resume_command(self.path.parent)}"
             ) from error
 
     @property

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Loop:
-    """An objective in training. :meth:`state` at step k, restored anywhere, goes on bit for bit.
+    """An objective in training. :meth:`state` at step k, restored anywhere, gives the same later steps bit for bit.
 
     All random numbers of step k (dropout) are functions of the seed and k, as is the batch, so that nothing else needs
     to be kept than weights, optimisers, what the objective carries on, and a few counters.
@@ -63,7 +63,7 @@ class Loop:
     def train_step(self) -> tuple[float, Callable[[], dict[str, float]]]:
         """One update: its loss, and its scores when called. A loss or gradient that is not finite changes nothing and
         raises."""
-        begin = time.perf_counter()
+        started = time.perf_counter()
         self._seed(seed_of(self.settings.seed, "noise", self.step, self.fabric.global_rank))
         loss, penalty, scores = self.objective.step(self.step)
         self.fabric.backward(loss if penalty is None else loss + penalty)
@@ -75,7 +75,7 @@ class Loop:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         self.step += 1
-        self.seconds += time.perf_counter() - begin
+        self.seconds += time.perf_counter() - started
         return value, scores
 
     def _seed(self, seed: int) -> None:
@@ -84,12 +84,12 @@ class Loop:
             torch.manual_seed(seed)  # of all devices; it takes half a millisecond
 
     def _clip(self) -> None:
-        """Bound the gradient of the plain parameters; see that all of it is finite."""
+        """Clip the gradient of all but the orthogonal parameters; check that all gradients are finite."""
         clip = self.settings.optimiser.clip
-        for parameters in filter(None, (self.optimizers.plain, self.optimizers.turning)):
+        for parameters in filter(None, (self.optimizers.clipped, self.optimizers.orthogonal)):
             norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
             self._check("the gradient", float(norm))
-            if clip and parameters is self.optimizers.plain:
+            if clip and parameters is self.optimizers.clipped:
                 nn.utils.clip_grads_with_norm_(parameters, clip, norm)
 
     def _check(self, what: str, value: float) -> None:
@@ -106,7 +106,7 @@ class Loop:
 
     def validate(self, after_batch: Callable[[int], None] = lambda k: None) -> dict[str, float]:
         """Scores of the validation split; keeps the best weights, lowers the rate, counts towards the patience."""
-        begin = time.perf_counter()
+        started = time.perf_counter()
         scores = self.evaluate("valid", after_batch)
         for name in ("loss", self.score.name):
             if not math.isfinite(scores[name]):
@@ -118,7 +118,7 @@ class Loop:
             self.best_weights = {name: t.detach().clone() for name, t in self.network.state_dict().items()}
         self.stale = 0 if better else self.stale + 1
         self.schedule.validated(better)
-        self.seconds += time.perf_counter() - begin
+        self.seconds += time.perf_counter() - started
         return scores
 
     def state(self) -> Checkpoint:
@@ -135,7 +135,7 @@ class Loop:
         return Checkpoint(kept, values)  # the best weights are a copy already, and never change
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         tensors, values = checkpoint
         self.best_weights = under("best.", tensors)
         self.use_best_weights()  # they fit, or this raises

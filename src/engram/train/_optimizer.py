@@ -31,21 +31,21 @@ MOMENTS: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
 class Optimizers:
     """One optimiser for the groups of :func:`engram.nn.param_groups`, and a StiefelStep if the model needs one.
 
-    ``plain`` are the parameters whose gradient is clipped: orthogonal ones (``turning``) need none, and their long
-    gradients would drown the others.
+    ``clipped`` are the parameters whose gradient is clipped. Orthogonal ones (``orthogonal``) need no clipping, and
+    their long gradients would drown the others.
     """
 
     def __init__(self, model: nn.Module, optimiser: Optimiser) -> None:
         groups = param_groups(model, optimiser.lr, optimiser.weight_decay, optimiser.lr_orthogonal)
-        slow = ("orthogonal", "stiefel")
-        self.plain: list[Tensor] = [p for group in groups if group["name"] not in slow for p in group["params"]]
-        self.turning: list[Tensor] = [p for group in groups if group["name"] in slow for p in group["params"]]
+        orthogonal = ("orthogonal", "stiefel")
+        self.clipped: list[Tensor] = [p for group in groups if group["name"] not in orthogonal for p in group["params"]]
+        self.orthogonal: list[Tensor] = [p for group in groups if group["name"] in orthogonal for p in group["params"]]
         groups = _by_pattern(groups, optimiser.groups, dict(model.named_parameters()))
-        usual = [group for group in groups if group["name"] != "stiefel"]
+        others = [group for group in groups if group["name"] != "stiefel"]
         stiefel = [{"params": g["params"], "lr": g["lr"]} for g in groups if g["name"] == "stiefel"]
         self.all: list[torch.optim.Optimizer] = []
-        if usual:
-            self.all.append(KINDS[optimiser.name](usual, lr=optimiser.lr, **optimiser.own()))
+        if others:
+            self.all.append(KINDS[optimiser.name](others, lr=optimiser.lr, **optimiser.own()))
         if stiefel:
             self.all.append(StiefelStep(stiefel, alpha=0.99))
         for optimizer in self.all:
@@ -53,20 +53,20 @@ class Optimizers:
         self.rates = [[float(group["lr"]) for group in optimizer.param_groups] for optimizer in self.all]
 
     def restore(self, states: list[Any]) -> None:
-        """Go on from the states of :attr:`all`; a ValueError (or LookupError, ...) if they cannot be those."""
+        """Load the states of :attr:`all`; a ValueError (or LookupError, ...) if they do not fit."""
         for optimizer, state, rates in zip(self.all, states, self.rates, strict=True):
             _check_state(optimizer, state, rates)
             optimizer.load_state_dict(state)
 
     def scale(self, factor: float) -> None:
-        """Every rate, at this share of what it was at the start."""
+        """Set every learning rate to ``factor`` times its initial value."""
         for optimizer, rates in zip(self.all, self.rates, strict=True):
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = factor * rate
 
     @property
     def lr(self) -> float:
-        """The rate of the first group as it is now: the plain one, unless a pattern took all of it."""
+        """The rate of the first group as it is now: that of the clipped parameters, if no pattern took all of them."""
         return float(self.all[0].param_groups[0]["lr"])
 
 

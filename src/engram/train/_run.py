@@ -18,7 +18,7 @@ from engram.errors import EngramError, OptionError, RunError, StoppedError, chec
 from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
-from engram.train._files import go_on, locked
+from engram.train._files import locked, resume_command
 from engram.train._interrupt import Interrupt
 from engram.train._network import make_network
 from engram.train._objective import score_names
@@ -150,7 +150,7 @@ def _told(error: Exception, run: RunDirectory) -> Exception:
         what = "a process of the run was ended from outside"
     else:
         return error
-    reason = f"{what}; the last checkpoint is intact. Go on: {go_on(run.folder, run.allow)}"
+    reason = f"{what}; the last checkpoint is intact. Resume with: {resume_command(run.folder, run.allow)}"
     with suppress(EngramError, OSError), locked(run.folder):
         RunDirectory(run.folder, run.allow).note(status="failed", reason=reason)
     return StoppedError(reason)

@@ -26,7 +26,7 @@ NOT_DECISIVE = {
     "budget": {"steps", "epochs", "test_samples"},
     "machine": {"device", "threads", "save_every", "log_every", "probe_every", "tensorboard"},
 }
-"""What may change while a run goes on."""
+"""What may change when a run is resumed: it does not decide what a step computes."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Settings:
     budget: Budget = field(default_factory=Budget)
     machine: Machine = field(default_factory=Machine)
     seed: int = 0
-    """Of the weights, the sequences and the dropout."""
+    """Random seed for weights, data and dropout."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, Task):
@@ -62,9 +62,12 @@ class Settings:
             raise OptionError(f"batch (and samples) must be a multiple of processes, got {size} and {processes}")
         waits = budget.patience or self.optimiser.plateau
         if waits and (budget.validate_every == 0 or not task.has_validation):
-            raise OptionError("patience and plateau count validations, and this run has none: see --validate-every")
+            raise OptionError("patience and plateau count validations, and this run has none: see validate_every")
         if budget.epochs and not budget.samples and not task.is_data_set:
-            raise OptionError(f"{task.name} draws fresh sequences without end: give steps, or samples for epochs")
+            raise OptionError(
+                f"{task.name} has no epochs, since its sequences are sampled anew at each step: use steps, or samples "
+                "with epochs"
+            )
         for name in ("valid_samples", "test_samples"):
             if getattr(budget, name) == 0 and not task.is_data_set:
                 raise OptionError(f"{name} must be at least 1, got 0: only a data set has an end")
@@ -96,7 +99,7 @@ class Settings:
         found: dict[str, Any] = {
             "embedding": embedding_of(task, model),
             "lr_orthogonal": optimiser.lr / 10,
-            "momentum": optimiser.usual_momentum,
+            "momentum": optimiser.default_momentum,
             "schedule": optimiser.schedule_name,
             "cosine_steps": max(steps, 1) if optimiser.schedule_name == "cosine" else None,
             "valid_samples": 0 if task.is_data_set else 256,
@@ -115,15 +118,15 @@ class Settings:
         return samples // min(samples, self.budget.batch) if samples else 0
 
     def batches(self, split: str, task: Task | None = None) -> Batches:
-        """The batches of a split of the task (or of another that is the exam)."""
+        """The batches of a split of the task, or of another task that the model is tested on."""
         task = task or self.task
         given = {"train": self.budget.samples, "valid": self.budget.valid_samples}.get(split, self.budget.test_samples)
-        usual = {"train": 0, "valid": 256}.get(split, 1024)
-        size = given if given is not None else 0 if task.is_data_set else usual
+        default = 0 if task.is_data_set else {"train": 0, "valid": 256}.get(split, 1024)
+        size = default if given is None else given
         return task.batches(split, self.budget.batch, self.seed, size)
 
     def fingerprint(self) -> str:
-        """A hash of all that decides what a step computes: a checkpoint goes on under the settings it was made with."""
+        """A hash of all that decides what a step computes: a checkpoint is resumed under equal settings only."""
         values = self.resolved().to_dict()
         for group, names in NOT_DECISIVE.items():
             values[group] = {name: value for name, value in values[group].items() if name not in names}

@@ -10,23 +10,23 @@ class Budget:
     """How long, on how much, and when to stop."""
 
     steps: int | None = None
-    """Optimiser steps; default: 1000, one epoch on a data set."""
+    """Optimiser steps; default: 1000, or one epoch of a data set."""
     epochs: int | None = None
     """Passes through a data set, in place of steps."""
     batch: int = 64
     """Sequences per step."""
     samples: int = 0
-    """Train on this many sequences over and over; 0 samples fresh ones each step. Of a data set: the first so many."""
+    """Number of training sequences, used again in every epoch; 0: new ones at each step, or the whole data set."""
     valid_samples: int | None = None
-    """Sequences of a validation; default: 256, of a data set all (0)."""
+    """Sequences per validation; default: 256, or all of a data set (0)."""
     test_samples: int | None = None
-    """Sequences of the test; default: 1024, of a data set all (0)."""
+    """Sequences of the test; default: 1024, or all of a data set (0)."""
     validate_every: int | None = None
-    """Steps between validations; default: 100, an epoch on a data set. 0 for none."""
+    """Steps between validations; default: 100, or one epoch of a data set; 0: no validation."""
     patience: int = 0
-    """Stop after so many validations without a better score; 0 never."""
+    """Stop after this many validations without a better score; 0: never."""
     stop_by: str = "loss"
-    """The validation score that is to get better: loss, or a metric of the task; see --patience and --plateau."""
+    """The validation score that is to get better: loss, or a metric of the task; used by patience and plateau."""
 
     def __post_init__(self) -> None:
         check_size("batch", self.batch)

@@ -16,19 +16,19 @@ class Machine:
     """Device, processes, precision and logs. ``Machine(processes=2, precision="64-true")``; checked when made."""
 
     device: str = "cpu"
-    """cpu, cuda, cuda:1, mps, auto."""
+    """Where to compute: cpu, cuda, cuda:1, mps or auto."""
     processes: int = 1
-    """Processes that share each batch."""
+    """Number of processes; each takes a part of every batch."""
     threads: int = 0
-    """Threads; 0 chooses by the size of the work (1 for small runs), at most torch's own number."""
+    """Number of threads; 0: chosen by the size of the work (1 for small runs), at most torch's own number."""
     precision: Literal["32-true", "64-true", "bf16-mixed"] = "32-true"
-    """Of the arithmetic."""
+    """Precision of the arithmetic."""
     save_every: float = 10.0
     """Seconds between checkpoints; 0 saves at every step. What is computed does not depend on it."""
     log_every: int = 10
     """Steps between lines of metrics.jsonl."""
     probe_every: int = 0
-    """Steps between cheap measurements of the memory (engram probe): lines "probe" of metrics.jsonl; 0 for none."""
+    """Steps between short memory measurements (engram probe), written to metrics.jsonl; 0: none."""
     tensorboard: bool = False
     """Also write events for TensorBoard."""
 

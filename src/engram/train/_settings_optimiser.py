@@ -79,27 +79,27 @@ class Optimiser:
     lr_orthogonal: float | None = None
     """The rate of orthogonal parameters; default: a tenth of lr."""
     weight_decay: float = 0.0
-    """Of the parameters that are not orthogonal."""
+    """Weight decay of the parameters that are not orthogonal."""
     clip: float = 1.0
     """Bound on the gradient norm of the parameters that are not orthogonal; 0 for none."""
     alpha: float = 0.99
-    """The smoothing of rmsprop."""
+    """Smoothing constant of rmsprop."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """The two smoothings of adam and adamw."""
+    """Smoothing constants of adam and adamw."""
     momentum: float | None = None
-    """Of sgd (default 0.9) and rmsprop (default 0)."""
+    """Momentum of sgd (default: 0.9) and rmsprop (default: 0)."""
     eps: float = 1e-8
-    """What adam, adamw and rmsprop add to the square root they divide by."""
+    """Added to the denominator of adam, adamw and rmsprop."""
     schedule: Literal["constant", "plateau", "step", "cosine"] | None = None
-    """How the rates change; default: plateau if --plateau is given, step if --step-size is, else constant."""
+    """How the rates change; default: plateau if plateau is set, step if step_size is, else constant."""
     plateau: int = 0
-    """Schedule plateau: after so many validations without a better score, multiply the rates by plateau-factor."""
+    """Schedule plateau: after so many validations without a better score, multiply the rates by plateau_factor."""
     plateau_factor: float = 0.5
-    """See plateau."""
+    """The factor of the schedule plateau."""
     step_size: int = 0
-    """Schedule step: every so many optimiser steps, multiply the rates by step-factor."""
+    """Schedule step: every so many optimiser steps, multiply the rates by step_factor."""
     step_factor: float = 0.1
-    """See step-size."""
+    """The factor of the schedule step."""
     cosine_end: float = 0.0
     """Schedule cosine: the rates fall along half a cosine to this share of themselves."""
     cosine_steps: int | None = None
@@ -125,7 +125,7 @@ class Optimiser:
             given = getattr(self, name)
             if given not in (default, 0 if name == "momentum" else default) and name not in OPTIMISERS[self.name]:
                 kinds = " and ".join(kind for kind, own in OPTIMISERS.items() if name in own)
-                raise OptionError(f"{name} is of {kinds}; the optimizer is {self.name}, got {name}={given}")
+                raise OptionError(f"{name} is an option of {kinds}; the optimizer is {self.name}, got {name}={given}")
         if not isinstance(self.groups, tuple) or not all(isinstance(group, Group) for group in self.groups):
             raise DTypeError(f"groups must be a tuple of engram.train.Group, got {self.groups!r:.60}")
         self._check_schedule()
@@ -146,7 +146,7 @@ class Optimiser:
         for schedule, names in SCHEDULES.items():
             for name in names:
                 if getattr(self, name) and schedule != chosen:
-                    raise OptionError(f"{name} is of the schedule {schedule}, and the schedule is {chosen}")
+                    raise OptionError(f"{name} is an option of the schedule {schedule}; the schedule is {chosen}")
         if chosen == "plateau" and not self.plateau:
             raise OptionError("the schedule plateau needs plateau, the validations without a better score it waits for")
         if chosen == "step" and not self.step_size:
@@ -161,11 +161,11 @@ class Optimiser:
         """The arguments that only this optimiser has."""
         values = {name: getattr(self, name) for name in OPTIMISERS[self.name]}
         if "momentum" in values:
-            values["momentum"] = self.usual_momentum if self.momentum is None else self.momentum
+            values["momentum"] = self.default_momentum if self.momentum is None else self.momentum
         return values
 
     @property
-    def usual_momentum(self) -> float:
+    def default_momentum(self) -> float:
         return 0.9 if self.name == "sgd" else 0.0
 
 

@@ -67,7 +67,7 @@ def evaluate(
     exams = settings.task.exams()
     tasks = exams if split is None else {split: exams.get(split, settings.task)}
     if split == "train" and not settings.batches(split).per_epoch:
-        raise RunError(f"{settings.task.name} draws its training sequences afresh at each step: see test instead")
+        raise RunError(f"{settings.task.name} samples new training sequences at each step: use test instead")
     dtype, device = network.dtype, torch.device("cpu")
     with without_denormals(settings.machine.threads):
         return {

@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from engram.errors import DivergedError, OptionError, RunError, StoppedError, check_size
-from engram.train._checkpoint import OLD_TENSORS, OLD_VALUES, VALUES, Checkpoint, load, load_to_go_on, save
+from engram.train._checkpoint import OLD_TENSORS, OLD_VALUES, VALUES, Checkpoint, load, load_for_resume, save
 from engram.train._directory import RunDirectory, versions
-from engram.train._files import AppendedFile, go_on
+from engram.train._files import AppendedFile, resume_command
 from engram.train._interrupt import Asked, Interrupt
 from engram.train._loop import Loop
 from engram.train._report import Report
@@ -48,7 +48,7 @@ class Worker:
             warnings.simplefilter("always")
             # TENSORS alone are a first save that was cut off
             if any((run.folder / name).exists() for name in (VALUES, OLD_VALUES, OLD_TENSORS)):
-                length = self._restore((load_to_go_on if self.leads else load)(run.folder))
+                length = self._restore((load_for_resume if self.leads else load)(run.folder))
         if self.loop.step > self.loop.total:
             raise RunError(f"{run.folder} is at step {self.loop.step} already: --steps must be at least that")
         if run.status == "done":
@@ -137,7 +137,8 @@ class Worker:
         if self.leads:
             saved = "all saved" if all_well else "at once: what came after the last checkpoint will be done again"
             self.report.say(
-                f"stopped at step {self.loop.step}, {saved}. Go on: {go_on(self.run.folder, self.run.allow)}"
+                f"stopped at step {self.loop.step}, {saved}. "
+                f"Resume with: {resume_command(self.run.folder, self.run.allow)}"
             )
 
     def train(self) -> None:
@@ -197,6 +198,6 @@ class Worker:
             except OSError as error:
                 raise StoppedError(
                     f"{self.run.folder} could not be written ({error.strerror}); the last checkpoint is intact. "
-                    f"Make room, then: {go_on(self.run.folder, self.run.allow)}"
+                    f"Make room, then: {resume_command(self.run.folder, self.run.allow)}"
                 ) from error
         self.saved = time.monotonic()
