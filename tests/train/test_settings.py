@@ -55,7 +55,10 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (NAN, "plateau_factor must be between"),
         ([], "plateau_factor must be a number"),
     ],
-    "alpha": [(1.0, "alpha must be at least 0 and below 1"), (0.5, "alpha is an option of rmsprop; the optimizer is adam, got")],
+    "alpha": [
+        (1.0, "alpha must be at least 0 and below 1"),
+        (0.5, "alpha is an option of rmsprop; the optimizer is adam, got"),
+    ],
     "betas": [((0.9, 1.0), "betas must be at least 0 and below 1"), (0.9, "betas must be two numbers, got 0.9")],
     "momentum": [(-0.1, "momentum must be at least 0 and below 1"), (0.5, "momentum is an option of rmsprop and sgd")],
     "eps": [(0.0, "eps must be positive"), (NAN, "eps must be positive, got nan")],
@@ -66,7 +69,10 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     ],
     "step_size": [(-1, "step_size must be at least 0"), (0.5, "step_size must be a whole number")],
     "step_factor": [(1.0, r"step_factor must be between 0 and 1, got 1\.0")],
-    "cosine_end": [(2.0, "cosine_end must be a share"), (0.5, "cosine_end is an option of the schedule cosine; .* is constant")],
+    "cosine_end": [
+        (2.0, "cosine_end must be a share"),
+        (0.5, "cosine_end is an option of the schedule cosine; .* is constant"),
+    ],
     "cosine_steps": [(0, "cosine_steps must be at least 1"), (5, "cosine_steps is an option of the schedule cosine")],
     "warmup": [(-1, "warmup must be at least 0, got -1")],
     "groups": [(("head.* lr=1",), "groups must be a tuple of engram.train.Group"), ([], "groups must be a tuple")],
