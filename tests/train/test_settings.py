@@ -408,7 +408,7 @@ def test_types_are_told_apart_from_ranges() -> None:
 def test_what_would_be_ignored_is_refused() -> None:
     with pytest.raises(OptionError, match="patience and plateau count validations, and this run has none"):
         Settings.of(Copy(5), patience=2, validate_every=0)
-    with pytest.raises(OptionError, match="copy has no epochs, .*: use steps, or samples with epochs"):
+    with pytest.raises(OptionError, match=r"copy has no epochs, .*: use steps, or samples with epochs"):
         Settings.of(Copy(5), epochs=3)
     with pytest.raises(OptionError, match="multiple of processes, got 3 and 2"):
         Settings.of(Copy(5), batch=4, samples=3, processes=2)
