@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # One torch thread a worker: JOBS workers already fill the cores.
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(CURDIR)/$(BIN)/python -m pytest -n $(JOBS)
 
-.PHONY: help demo test test-all test-processors mutants bench lint wheel lock clean
+.PHONY: help demo test test-all test-processors mutants bench lint catalogue wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -56,6 +56,9 @@ lint: $(STAMP) ## ruff, mypy --strict and the arrow of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+catalogue: $(STAMP) ## write the file that `engram list` and completion read, after a model, task or option was changed
+	$(BIN)/python -m engram.cli._catalogue
 
 # The tests run from a copy that has no src/ beside it, so only the wheel can be imported.
 # The C of the layers' loops is written for the time of the build: sdist and wheel have it, the repository does not.

@@ -1,14 +1,14 @@
-"""What does orthogonality cost? Identification of a contractive ReLU system (spec/unitary-equivalence.md 5).
+"""What does orthogonality cost? Identification of a contractive ReLU system (Emami et al. 2019, poster).
 
     python experiments/identification.py laptop runs/identification
-    python experiments/identification.py draw runs/identification docs/results
+    python experiments/identification.py plot runs/identification docs/results
 
 Networks learn the outputs of a random system of 4 states from its inputs and noisy outputs: a ReLU RNN, an orthogonal
-one by a map and one by projection after each step, and an LSTM. Drawn in: the ceiling that the noise sets, and the
+one by a map and one by projection after each step, and an LSTM. Also plotted: the ceiling that the noise sets, and the
 8-state orthogonal network that `engram.convert.to_orthogonal` makes of the true system. `paper` is the poster's
 setting (30 systems, 2 to 14 units, 700 sequences of 1000 steps, 100 epochs); `laptop` has 5 systems with twice the
 contraction and half the length, so that a sequence still spans 10 time constants, and 500 steps on fresh sequences.
-Finished runs are kept: a second call goes on after them, and `draw` shows what is there.
+Finished runs are kept: a second call goes on after them, and `plot` shows what is there.
 """
 
 import json
@@ -24,6 +24,7 @@ from torch import Tensor
 
 from engram.convert import to_orthogonal
 from engram.errors import StoppedError
+from engram.figures import INK, MUTED, looks, new_figure
 from engram.nn import RNN
 from engram.tasks import ContractiveSystem
 from engram.train import Settings
@@ -46,7 +47,15 @@ SCALES: dict[str, dict[str, Any]] = {
         "systems": 30,
         "hidden": [2, 4, 6, 8, 10, 12, 14],
         "task": {"epsilon": 0.01, "length": 1000},
-        "train": {"samples": 700, "epochs": 100, "validate_every": 700, "valid_samples": 100, "test_samples": 300},
+        "train": {
+            "samples": 700,
+            "epochs": 100,
+            "validate_every": 700,
+            "valid_samples": 100,
+            "test_samples": 300,
+            "clip": 0.0,
+            "readout_bias": False,
+        },
     },
 }
 SNRS = (20.0, 15.0)
@@ -118,54 +127,53 @@ def run(name: str, out: Path) -> None:
             (out / "identification.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
-def draw(folder: Path, results: Path) -> None:
-    """Test R^2 against hidden units, one panel a noise: each system, and the median, for which a run that
+def plot(results: Path) -> None:
+    """Test R^2 against hidden units, one panel per noise level: each system, and the median, for which a run that
     diverged is the worst.
 
     The axis is that of log(1 - R^2): equal steps divide what is left unexplained by equal factors.
     """
-    import matplotlib.pyplot as plt
-
-    found = json.loads((folder / "identification.json").read_text())
-    figure, panels = plt.subplots(1, len(SNRS), figsize=(9, 4.6), layout="constrained", sharey=True)
-    for panel, snr in zip(panels, SNRS, strict=True):
-        for k, (model, colour) in enumerate(zip(MODELS, ("#222222", "#4477aa", "#66ccee", "#cc6677"), strict=True)):
-            rows = [row for row in found["runs"] if (row["model"], row["snr"]) == (model, snr)]
-            left = [(row["hidden"], math.inf if row["r2"] is None else 1 - row["r2"]) for row in rows]
-            medians = [median(value for hidden, value in left if hidden == size) for size in found["hidden"]]
-            panel.plot(found["hidden"], medians, "-", color=colour, label=model)
-            for size in found["hidden"]:
-                each, place = [value for hidden, value in left if hidden == size], size + 0.16 * (k - 1.5)
-                panel.plot([place] * len(each), each, "o", ms=2.5, color=colour, alpha=0.7)
-                if lost := each.count(math.inf):
-                    foot = panel.get_xaxis_transform()  # y from 0, the foot of the panel, to 1
-                    words = f"{size} units: {lost} of {len(each)} diverged"
-                    panel.text(place, 0.02 + 0.05 * k, words, color=colour, fontsize=7, ha="right", transform=foot)
-        exact = [row for row in found["exact"] if row["snr"] == snr]
-        floors = [1 - row["ceiling"] for row in exact]
-        panel.axhspan(min(floors), max(floors), color="#ddcc77", alpha=0.6, lw=0, label="ceilings that the noise sets")
-        panel.plot(
-            [8] * len(exact), [1 - row["converted_r2"] for row in exact], "*", ms=9, mfc="none", color="#117733",
-            label="true system, converted (8)",
-        )  # fmt: skip
-        panel.set(title=f"SNR {snr:.0f} dB", xlabel="hidden units", xticks=found["hidden"])
-    ticks = [0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99]
-    panels[0].set_yscale("log")
-    panels[0].invert_yaxis()
-    panels[0].set_yticks([1 - tick for tick in ticks], [f"{tick:g}" for tick in ticks])
-    panels[0].minorticks_off()
+    found = json.loads((results / "identification.json").read_text())
     systems = len({row["system"] for row in found["exact"]})
-    panels[0].set_ylabel(f"test R²   ({found['scale']} scale, {systems} systems)")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    results.mkdir(parents=True, exist_ok=True)
-    (results / "identification.json").write_text(json.dumps(found, indent=1) + "\n")
-    figure.savefig(results / "identification.svg")
-    figure.savefig(folder / "identification.png", dpi=150)
+    title = f"Identification of {systems} random systems of 4 states: each a dot, lines through the medians"
+    with new_figure(results / "identification.svg", 1, len(SNRS), height=4.6, title=title, sharey=True) as figure:
+        for axes, snr in zip(figure.axes, SNRS, strict=True):
+            _plot_noise(axes, found, snr)
+        left, ticks = figure.axes[0], [0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99]
+        left.set(yscale="log", ylabel=f"test R² (log scale of 1 - R²), {found['scale']} scale")
+        left.invert_yaxis()
+        left.set_yticks([1 - tick for tick in ticks], [f"{tick:g}" for tick in ticks])
+        left.set_yticks([], minor=True)
+        figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=3)
+
+
+def _plot_noise(axes: Any, found: dict[str, Any], snr: float) -> None:
+    lost = []
+    for k, (model, look) in enumerate(looks(list(MODELS)).items()):
+        rows = [row for row in found["runs"] if (row["model"], row["snr"]) == (model, snr)]
+        left = [(row["hidden"], math.inf if row["r2"] is None else 1 - row["r2"]) for row in rows]
+        medians = [median(value for hidden, value in left if hidden == size) for size in found["hidden"]]
+        axes.plot(found["hidden"], medians, "-", color=look.color, marker=look.marker, label=model)
+        for size in found["hidden"]:
+            each = [value for hidden, value in left if hidden == size]
+            axes.plot([size + 0.2 * (k - 1.5)] * len(each), each, "o", markersize=3, color=look.color)
+            if each.count(math.inf):
+                lost.append(f"{model}, {size} units: {each.count(math.inf)} of {len(each)}")
+    exact = [row for row in found["exact"] if row["snr"] == snr]
+    floors = [1 - row["ceiling"] for row in exact]
+    axes.axhspan(min(floors), max(floors), color=MUTED, alpha=0.25, linewidth=0, label="best possible under the noise")
+    converted = [1 - row["converted_r2"] for row in exact]
+    axes.plot([8] * len(exact), converted, "*", markersize=9, markerfacecolor="none", color=INK,
+              label="true system, converted to 8 orthogonal states")  # fmt: skip
+    diverged = f"\n(diverged: {'; '.join(lost)})" if lost else "\n"
+    axes.set(title=f"signal-to-noise ratio {snr:.0f} dB{diverged}", xlabel="hidden units", xticks=found["hidden"])
 
 
 if __name__ == "__main__":
     what, out = sys.argv[1], Path(sys.argv[2])
-    if what == "draw":
-        draw(out, Path(sys.argv[3]))
+    if what == "plot":
+        results = Path(sys.argv[3])
+        (results / "identification.json").write_text((out / "identification.json").read_text())
+        plot(results)
     else:
         run(what, out)

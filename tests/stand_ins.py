@@ -20,7 +20,9 @@ from engram.tasks import _images, _pautomac, _shakespeare, _text
 from engram.tasks._data_files import FILES
 
 PUBLISHED = dict(FILES)
-NAMED = os.environ.get("ENGRAM_DATA", "")
+BESIDE = Path(__file__).parents[2] / "shared" / "data"
+NAMED = os.environ.get("ENGRAM_DATA") or (str(BESIDE) if BESIDE.is_dir() else "")
+"""Where the published files are, if they are on this machine: the library itself looks there only if told so."""
 TABLE = "table.json"
 PROGRAM = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import stand_ins; stand_ins.use()\n"
 """First line of a program that a test starts: the environment alone does not change the table of sums."""

@@ -19,6 +19,7 @@ from engram.errors import (
     OptionError,
     RunError,
     ShapeError,
+    StepError,
     StoppedError,
     check_between,
     check_choice,
@@ -31,6 +32,7 @@ from engram.errors import (
 CAUGHT_AS = {
     ShapeError: (ValueError, RuntimeError),
     DTypeError: (TypeError, ValueError),
+    StepError: (RuntimeError,),
     OptionError: (ValueError,),
     NonFiniteError: (ValueError,),
     ManifoldError: (ValueError,),

@@ -7,13 +7,27 @@ from typing import TYPE_CHECKING, Any
 from engram.errors import EngramError
 
 if TYPE_CHECKING:
-    from engram import loops, maps, nn
+    from engram import checks, loops, maps, nn
     from engram.nn import safe_globals
 
 __version__ = version("engram")
-__all__ = ["EngramError", "__version__", "loops", "maps", "nn", "safe_globals"]
+__all__ = ["EngramError", "__version__", "checks", "loops", "maps", "nn", "safe_globals"]
 
-_ROOMS = ("bench", "certify", "convert", "loops", "maps", "models", "nn", "probe", "report", "tasks", "train")
+_ROOMS = (
+    "bench",
+    "certify",
+    "checks",
+    "convert",
+    "explicit",
+    "loops",
+    "maps",
+    "models",
+    "nn",
+    "probe",
+    "report",
+    "tasks",
+    "train",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,10 @@ class DTypeError(EngramError, TypeError, ValueError, RuntimeError):
     """A value has the wrong type or dtype, or a tensor lives on the wrong device (torch raises all three)."""
 
 
+class StepError(EngramError, RuntimeError):
+    """A cell's step changes what it was given in place (torch raises RuntimeError for some of these)."""
+
+
 class OptionError(EngramError, ValueError):
     """An argument of a constructor or a command is outside its range."""
 

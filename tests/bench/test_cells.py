@@ -13,9 +13,9 @@ import torch
 from engram.bench import CELL_TARGETS, _peers, bench_cells, cells, token
 from engram.bench._cells import CELLS, PEERS, LeakyRNN
 from engram.bench._size import Size
+from engram.checks import check_contract
 from engram.cli import main
 from engram.errors import OptionError
-from engram.nn import check_contract
 
 TINY = (Size(6, 7, 8, 3),)
 

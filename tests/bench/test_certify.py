@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engram.bench import CERTIFY_TARGETS, bench_certify, certify, draw_certify
+from engram.bench import CERTIFY_TARGETS, bench_certify, certify, plot_certify
 from engram.bench.certify import BASE, cases, certificate_memory, random_rank
 
 
@@ -28,7 +28,7 @@ def test_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert [row["rank"] for row in result["rows"][1:]] == [64, 64, 64, 64, 14, 1]
     assert all(row["memory"] == 32.0 for row in result["rows"][1:])  # 256 MB over 8 x 1024^2 bytes
     assert result["summary"].keys() == CERTIFY_TARGETS.keys()
-    draw_certify(result, tmp_path / "certify.svg")
+    plot_certify(result, tmp_path / "certify.svg")
     assert (tmp_path / "certify.svg").read_text().count("<svg") == 1
 
 

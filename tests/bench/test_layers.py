@@ -14,7 +14,7 @@ import torch
 
 import engram
 from engram.bench import LAYER_TARGETS as TARGETS
-from engram.bench import bench_layers, draw_layers, layers
+from engram.bench import bench_layers, layers, plot_layers
 from engram.bench._contestants import ENGRAM
 from engram.bench._memory import peak_memory
 from engram.bench._size import Size
@@ -106,7 +106,7 @@ def test_memory_of_the_loop_is_that_of_its_tensors() -> None:
 @pytest.mark.parametrize("ending", [".svg", ".png"])
 def test_figure(result: dict[str, Any], tmp_path: Path, ending: str) -> None:
     path = tmp_path / "figures" / f"layers{ending}"
-    draw_layers(result, path)
+    plot_layers(result, path)
     if ending == ".png":
         assert path.read_bytes().startswith(b"\x89PNG")
     else:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from engram.bench import linear
+from engram.bench import linear, plot_linear
 
 
 @pytest.fixture(scope="module")
@@ -32,5 +32,5 @@ def test_rows_and_ratios(result: dict[str, Any]) -> None:
 
 def test_figure(result: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "new" / "linear.svg"
-    linear.draw_linear(result, path)
+    plot_linear(result, path)
     assert ElementTree.parse(path).getroot().tag.endswith("svg")

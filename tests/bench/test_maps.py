@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engram.bench import MAP_TARGETS, bench_maps, draw_maps, maps
+from engram.bench import MAP_TARGETS, bench_maps, maps, plot_maps
 
 
 def test_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -17,5 +17,5 @@ def test_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert set(result["summary"]["exponents"]) == set(maps.OPERATORS)
     assert {row["contestant"] for row in result["rows"]} >= {*maps.OURS, "torch.linalg.matrix_exp", "torch cayley"}
     assert all(row["median_ms"] > 0 for row in result["rows"])
-    draw_maps(result, tmp_path / "maps.svg")
+    plot_maps(result, tmp_path / "maps.svg")
     assert (tmp_path / "maps.svg").stat().st_size > 5000

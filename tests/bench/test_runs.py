@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engram.bench import RUNS_TARGETS, bench_runs, draw_runs, runs
+from engram.bench import RUNS_TARGETS, bench_runs, plot_runs, runs
 
 TINY = ["parity", "--length", "4", "--hidden", "4", "--batch", "2", "--test-samples", "2"]
 
@@ -20,7 +20,7 @@ def test_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["contestant"] for row in result["rows"]] == ["1 at once", "2 at once", "4 at once"]
     assert all(ratio["geomean"] == pytest.approx(ratio["worst"]) for ratio in result["summary"].values())
     assert len(lines) == 2
-    draw_runs(result, tmp_path / "runs.svg")
+    plot_runs(result, tmp_path / "runs.svg")
     assert (tmp_path / "runs.svg").read_text().count("<svg") == 1
 
 

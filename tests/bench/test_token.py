@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engram.bench import TOKEN_TARGETS, bench_token, draw_token, token
+from engram.bench import TOKEN_TARGETS, bench_token, plot_token, token
 
 
 def test_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -16,5 +16,5 @@ def test_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert result["summary"].keys() == {f"{name}/torch.nn.LSTM" for name in token.OURS} >= TOKEN_TARGETS.keys()
     assert {row["contestant"] for row in result["rows"]} == {*token.OURS, "torch.nn.LSTM", "torch.nn.RNN"}
     assert all(row["median_ms"] > 0 for row in result["rows"])
-    draw_token(result, tmp_path / "token.svg")
+    plot_token(result, tmp_path / "token.svg")
     assert (tmp_path / "token.svg").stat().st_size > 5000

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engram.bench import TRAIN_TARGETS, bench_train, draw_train, train
+from engram.bench import TRAIN_TARGETS, bench_train, plot_train, train
 from engram.bench.train import CASES, bare_loop, engram_loop
 from engram.cli import main
 from engram.tasks import Parity
@@ -29,7 +29,7 @@ def test_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(0 < row["min_ms"] <= row["median_ms"] <= row["max_ms"] for row in result["rows"])
     (line,) = lines
     assert re.fullmatch(r"parity, length 20, rnn 32: \d+\.\d{3} of a bare loop", line)
-    draw_train(result, tmp_path / "train.svg")
+    plot_train(result, tmp_path / "train.svg")
     assert (tmp_path / "train.svg").read_text().count("<svg") == 1
 
 

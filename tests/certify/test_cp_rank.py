@@ -1,12 +1,12 @@
-"""Theorem 4 and its missing hypothesis (spec/depth.md 5.3)."""
+"""Lizaire et al. (2026), Theorem 4, and the hypothesis that its printed argument needs."""
 
 import numpy as np
 import pytest
 
-from engram.certify import PRIME, CPRank, certify
+from engram.certify import PRIME, CPRankClaim, certify
 from engram.certify._cp_rank import cyclic, running_product, span
-from engram.certify._network import bilinear, integers, same
 from engram.errors import OptionError
+from engram.exact import bilinear_network, integers, same
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from engram.errors import OptionError
 @pytest.mark.parametrize("witness", ["random", "construction"])
 def test_span_and_first_step(sizes: tuple[int, ...], first: list[int], witness: str) -> None:
     """The first step is stopped by the inputs; the span of the states is not."""
-    content = certify(CPRank(*sizes), witness=witness).to_dict()
+    content = certify(CPRankClaim(*sizes), witness=witness).to_dict()
     assert content["holds"]
     assert content["span"] == [sizes[2], sizes[2] + 1]
     assert content["first_step"] == first
@@ -39,11 +39,11 @@ def test_factors_and_tensor() -> None:
     a, b, c = integers(0, 0, 4, 5), integers(0, 1, 3, 5), integers(0, 2, 4, 5)
     h, x = integers(0, 3, 4), integers(0, 4, 3)
     tensor = np.einsum("ir,jr,kr->ijk", a, b, c)
-    assert same(c @ ((a.T @ h) * (b.T @ x)), bilinear([tensor], [h]).run([x])[0][0])
+    assert same(c @ ((a.T @ h) * (b.T @ x)), bilinear_network([tensor], [h]).run([x])[0][0])
 
 
 def test_the_hypothesis() -> None:
-    with pytest.raises(OptionError, match="Theorem 4 needs a rank below hidden, 5; got rank 5"):
-        CPRank(5, 5, 5)
+    with pytest.raises(OptionError, match=r"rank must be below hidden, 5 \(Theorem 4\); got rank 5"):
+        CPRankClaim(5, 5, 5)
     with pytest.raises(OptionError, match="rank must be at least 1"):
-        CPRank(5, 5, 0)
+        CPRankClaim(5, 5, 0)

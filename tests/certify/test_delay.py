@@ -1,4 +1,4 @@
-"""The longest delay of a linear RNN: the construction, the bound, and all weights of small fields (spec/depth.md 4)."""
+"""The longest lag of a linear RNN: the bound, all weights of small fields (Lizaire et al. 2026, A.3)."""
 
 from itertools import product as words
 from typing import Any
@@ -7,64 +7,31 @@ import numpy as np
 import pytest
 import torch
 
-from engram.certify import PRIME, Delay, certify, delay_line, largest_lag, least_hidden
+from engram.certify import PRIME, DelayClaim, certify
+from engram.certify._deepen import hankel_rank
 from engram.certify._delay import copies, transfer_degree
-from engram.certify._flat import hankel_rank
-from engram.certify._network import generic
 from engram.errors import OptionError
+from engram.exact import random_linear_weights
 from engram.nn import LinearRNN
-
-
-@pytest.mark.parametrize("hidden", range(2, 8))
-@pytest.mark.parametrize("inputs", [1, 3])
-def test_lemma_2(hidden: int, inputs: int) -> None:
-    """252 delay lines, also where n - 1 does not divide p, at the least depth."""
-    for lag in range(1, 22):
-        layer, readout = delay_line(hidden, lag, inputs=inputs)
-        assert isinstance(layer, LinearRNN)
-        assert layer.num_layers == -(-lag // (hidden - 1))
-        assert copies(layer, readout, lag, seed=lag)
-
-
-@pytest.mark.parametrize("channels", [1, 2, 3, 5])
-@pytest.mark.parametrize("depth", [1, 2, 3, 4, 8])
-def test_all_channels(channels: int, depth: int) -> None:
-    """100 cases at the least width, which one unit less would not do."""
-    for lag in (1, 2, 3, 5, 8):
-        hidden = least_hidden(lag, depth, channels)
-        assert hidden == channels + -(-lag * channels // depth)
-        assert copies(*delay_line(hidden, lag, channels, depth=depth), lag, seed=0)
-        assert largest_lag(hidden - 1, depth, channels) < lag
-
-
-def test_another_lag_is_told_apart() -> None:
-    layer, readout = delay_line(3, 3)
-    assert not copies(layer, readout, 2, seed=0)
-    with torch.no_grad():
-        layer.cells[1].weight_hh[0, 1] = 1 + 1e-15
-    assert not copies(layer, readout, 3, seed=0)
-
-
-def test_any_length_and_batch() -> None:
-    layer, readout = delay_line(4, 7, 2)
-    x = torch.randint(-9, 9, (50, 6, 2)).double()
-    assert torch.equal(readout(layer(x)[0])[7:], x[:-7])
-
+from engram.theory import largest_lag, shift_register
 
 WRONG = {
-    "depth": (lambda: delay_line(5, 13, depth=3), "3 layers of 5 units can copy 1 channel with a lag of at most 12"),
-    "no layers": (lambda: delay_line(5, 3, depth=0), "depth must be at least 1"),
-    "no room": (lambda: delay_line(2, 1, 2), "with a lag of at most 0, got lag 1"),
-    "too narrow": (lambda: delay_line(1, 0, 2), "hidden must be at least 2"),
-    "inputs": (lambda: delay_line(5, 3, 2, inputs=1), "inputs must be at least 2"),
-    "lag": (lambda: delay_line(5, -1), "lag must be at least 0"),
+    "depth": (
+        lambda: shift_register(5, 13, depth=3),
+        "3 layers of 5 units can copy 1 channel with a lag of at most 12",
+    ),
+    "no layers": (lambda: shift_register(5, 3, depth=0), "depth must be at least 1"),
+    "no room": (lambda: shift_register(2, 1, 2), "with a lag of at most 0, got lag 1"),
+    "too narrow": (lambda: shift_register(1, 0, 2), "hidden must be at least 2"),
+    "inputs": (lambda: shift_register(5, 3, 2, inputs=1), "inputs must be at least 2"),
+    "lag": (lambda: shift_register(5, -1), "lag must be at least 0"),
     "lag of a claim": (
-        lambda: Delay(5, 3, lag=13),
+        lambda: DelayClaim(5, 3, lag=13),
         "with a lag of at most 12, got lag 13: use more units, or more layers",
     ),
-    "claim": (lambda: Delay(5, 0), "depth must be at least 1"),
-    "prime": (lambda: certify(Delay(5, 3), prime=17), "prime must be larger than the number of points, 17"),
-    "work": (lambda: certify(Delay(5000, 8)), "estimated to need .* choose smaller sizes"),
+    "claim": (lambda: DelayClaim(5, 0), "depth must be at least 1"),
+    "prime": (lambda: certify(DelayClaim(5, 3), prime=17), "prime must be above 17, the number of points"),
+    "work": (lambda: certify(DelayClaim(5000, 8)), "estimated to need .* choose smaller sizes"),
 }
 
 
@@ -88,7 +55,7 @@ def numerator_is_a_product(hidden: int, depth: int, prime: int, seed: int) -> No
     """N = D G by power series: the coefficients of D times the impulse response end at L (n - 1)."""
     from flint import nmod_mat, nmod_poly
 
-    layers, readout = generic(hidden, 1, depth, 1, prime, seed)
+    layers, readout = random_linear_weights(hidden, 1, depth, 1, prime, seed)
     denominator = nmod_poly([1], prime)
     for _, back in layers:
         polynomial = nmod_mat([[int(v) for v in row] for row in back], prime).charpoly()
@@ -117,7 +84,7 @@ def test_the_determinant(hidden: int, depth: int, channels: int) -> None:
     [((5, 3), 12), ((1, 4), 0), ((3, 2, 2), 1), ((45, 1, 5), 8), ((25, 2, 5), 8), ((15, 4, 5), 8), ((10, 8, 5), 8)],
 )
 def test_the_claim(sizes: tuple[int, ...], lag: int) -> None:
-    found = certify(Delay(*sizes))
+    found = certify(DelayClaim(*sizes))
     assert found.holds
     assert found.to_dict()["largest_lag"] == found.to_dict()["copied_lag"] == lag
 
@@ -126,7 +93,7 @@ def test_theorem_1() -> None:
     """A lag of (L + 1)(n - 1) is possible with L + 1 layers and not with L."""
     for hidden, depth in [(2, 1), (3, 2), (4, 3)]:
         lag = largest_lag(hidden, depth + 1)
-        assert copies(*delay_line(hidden, lag, depth=depth + 1), lag, seed=1)
+        assert copies(*shift_register(hidden, lag, depth=depth + 1), lag, seed=1)
         assert transfer_degree(hidden, depth, 1, PRIME, 0) < lag
 
 
@@ -193,6 +160,6 @@ def test_no_copy_of_two_channels_in_three_units() -> None:
 
 
 def test_a_lag_below_the_largest_is_certified_too() -> None:
-    found = certify(Delay(5, 3, lag=7))
+    found = certify(DelayClaim(5, 3, lag=7))
     assert (found.found["copied_lag"], found.found["largest_lag"], found.holds) == (7, 12, True)
-    assert Delay(5, 3).lag == 12
+    assert DelayClaim(5, 3).lag == 12

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,38 @@ def test_every_false_number_is_found(file: Path) -> None:
 
 
 def test_a_changed_size_is_found(file: Path) -> None:
+    """By the first number that another size gives, which is asked of the claim itself; or by the rule it breaks."""
     content = json.loads(file.read_text())
+    kind = CLAIMS[content["claim"]]
     for name, size in content["sizes"].items():
-        forge(file, content | {"sizes": content["sizes"] | {name: size + 2}})
-        with pytest.raises(EngramError):
+        sizes = content["sizes"] | {name: size + 2}
+        forge(file, content | {"sizes": sizes})
+        try:
+            right = certify(kind(**sizes), seed=content["seed"]).to_dict()
+        except EngramError as error:
+            told = str(error)
+        else:
+            wrong = next(key for key in right if key != "sizes" and right[key] != content[key])
+            told = f"{wrong} is "
+            assert wrong not in ("software", "seconds", "seal")
+        with pytest.raises(CertificateError, match=re.escape(f"{file}: {told}")):
             verify(file)
+
+
+OLD = Path(__file__).with_name("certificates_of_version_1.jsonl")
+
+
+@pytest.mark.parametrize("line", OLD.read_text().splitlines(), ids=lambda line: json.loads(line)["claim"])
+def test_certificates_of_earlier_versions_stay_valid(line: str, tmp_path: Path) -> None:
+    """Written by engram 0.1.0: the same claims, seeds and numbers, and the same words."""
+    (path := tmp_path / "old.json").write_text(line)
+    assert verify(path).to_dict()["statement"] == json.loads(line)["statement"]
+
+
+def test_every_claim_has_an_earlier_certificate() -> None:
+    lines = [json.loads(line) for line in OLD.read_text().splitlines()]
+    assert {line["claim"] for line in lines} == CLAIMS.keys()
+    assert {line["witness"] for line in lines} == {"random", "construction"}
 
 
 def _other(value: Any) -> Any:

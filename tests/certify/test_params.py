@@ -1,20 +1,13 @@
-"""Parameters against depth (spec/depth.md 4.6), and engram size."""
+"""Parameters against depth (Lizaire et al. 2026, Theorem 2 and A.5)."""
 
 from fractions import Fraction
 from math import sqrt
 
 import pytest
 
-from engram.certify import Params, certify, least_hidden, rnn_parameters, sizings
+from engram.certify import ParamsClaim, certify
 from engram.certify._params import critical_hidden, margin
-from engram.errors import OptionError
-from engram.nn import LinearRNN
-
-
-@pytest.mark.parametrize(("hidden", "depth", "inputs"), [(3, 1, 1), (4, 3, 2), (10, 8, 5)])
-def test_the_count_is_that_of_a_layer(hidden: int, depth: int, inputs: int) -> None:
-    layer = LinearRNN(inputs, hidden, depth)
-    assert rnn_parameters(hidden, depth, inputs) == sum(p.numel() for p in layer.parameters())
+from engram.theory import least_hidden, rnn_parameters
 
 
 def test_the_exceptions() -> None:
@@ -71,39 +64,12 @@ def test_the_critical_width() -> None:
 
 @pytest.mark.parametrize(("hidden", "depth", "holds"), [(4, 2, True), (5, 7, True), (3, 2, False), (3, 3, True)])
 def test_the_claim(hidden: int, depth: int, holds: bool) -> None:
-    assert certify(Params(hidden, depth)).holds is holds
+    assert certify(ParamsClaim(hidden, depth)).holds is holds
 
 
 def test_the_claim_in_numbers() -> None:
-    content = certify(Params(3, 2)).to_dict()
+    content = certify(ParamsClaim(3, 2)).to_dict()
     assert (content["lag"], content["parameters"], content["shallower"]) == (4, 36, [[1, 5, 35]])
     assert (content["margins"], content["critical_hidden"]) == ([-1], 4)
     assert "as few as 35 (1 of 5 units)" in content["statement"]
-    assert certify(Params(4, 1)).holds  # vacuous
-
-
-def test_sizes_of_the_task() -> None:
-    """p = 8, d = 5: widths, units and parameters of spec 4.2."""
-    rows = {row.depth: row for row in sizings(8, 5)}
-    four = [rows[depth] for depth in (1, 2, 4, 8)]
-    assert [row.hidden for row in four] == [45, 25, 15, 10]
-    assert [row.units for row in four] == [45, 50, 60, 80]
-    assert [row.parameters for row in four] == [2295, 2050, 1710, 1630]
-
-
-@pytest.mark.parametrize(("lag", "channels"), [(1, 1), (7, 1), (200, 1), (8, 5), (3, 4)])
-def test_nothing_better_is_left_out(lag: int, channels: int) -> None:
-    """Against every depth: the fewest parameters, and at each width the fewest layers."""
-    every = [(least_hidden(lag, depth, channels), depth) for depth in range(1, 2 * lag * channels + 1)]
-    rows = sizings(lag, channels)
-    assert {row.hidden for row in rows} == {hidden for hidden, _ in every}
-    for row in rows:
-        assert row.depth == min(depth for hidden, depth in every if hidden == row.hidden)
-    least = min(rnn_parameters(hidden, depth, channels) for hidden, depth in every)
-    assert [row.parameters for row in rows if row.fewest] == [least]
-
-
-def test_at_most_so_deep() -> None:
-    assert [row.depth for row in sizings(200, max_depth=4)] == [1, 2, 3, 4]
-    with pytest.raises(OptionError, match="lag must be at least 1"):
-        sizings(0)
+    assert certify(ParamsClaim(4, 1)).holds  # vacuous

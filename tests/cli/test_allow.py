@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engram.cli import main
-from engram.cli._parse import parse
+from engram.cli._app import parse
 from engram.errors import OptionError
 from engram.tasks import make_task
 from engram.train import Settings, to_toml, train
@@ -75,13 +75,13 @@ def test_a_task_derived_from_one_of_ours(name: str, tmp_path: Path, monkeypatch:
         "2",
     ]
     command = parse(words)
-    assert type(command.task).__name__ == "Mine"
-    assert command.settings().to_dict()["task"]["name"] == f"{Path('derived.py').resolve()}:Mine"
-    Path("settings.toml").write_text(to_toml(command.settings().resolved().to_dict()))
+    assert type(command.settings.task).__name__ == "Mine"
+    assert command.settings.to_dict()["task"]["name"] == f"{Path('derived.py').resolve()}:Mine"
+    Path("settings.toml").write_text(to_toml(command.settings.resolved().to_dict()))
     with pytest.raises(OptionError, match=r"derived.py:Mine is code outside engram"):
         parse(["train", "--config", "settings.toml"])
     again = parse(["train", "--config", "settings.toml", "--allow", "derived.py"])
-    assert again.settings().fingerprint() == command.settings().fingerprint()
+    assert again.settings.fingerprint() == command.settings.fingerprint()
 
 
 OWN = """
@@ -121,7 +121,7 @@ def test_options_that_must_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     words = ["train", "own.py:Needs", "--model", "own.py:Model", "--hidden", "4", "--steps", "1"]
     given = ["--must", "3", "--reach", "4", "--scale", "2.5", "--other", "None"]
-    settings = parse([*words, *given]).settings()
+    settings = parse([*words, *given]).settings
     assert settings.task.options()["must"] == 3
     assert settings.model.options == {"reach": 4, "scale": 2.5, "other": None}
     for missing in ("--must", "--reach", "--scale"):
@@ -136,14 +136,14 @@ def test_options_that_must_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         parse(["train", "copy", "--model", "own.py"])
     # a file of all this, with the code named as typed: its options stay, and what was typed needs no --allow
     Path("settings.toml").write_text(to_toml(settings.resolved().to_dict()))
-    again = parse(["train", "own.py:Needs", "--model", "own.py:Model", "--config", "settings.toml"]).settings()
+    again = parse(["train", "own.py:Needs", "--model", "own.py:Model", "--config", "settings.toml"]).settings
     assert again.fingerprint() == settings.fingerprint()
 
 
 def test_a_word_with_a_colon_is_not_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("max.py").write_text("raise SystemExit('imported')")
-    assert parse(["train", "--stop-by", "max:accuracy", "copy"]).settings().budget.stop_by == "max:accuracy"
+    assert parse(["train", "--stop-by", "max:accuracy", "copy"]).settings.budget.stop_by == "max:accuracy"
 
 
 def test_code_that_was_changed_is_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

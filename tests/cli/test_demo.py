@@ -57,7 +57,7 @@ def test_same_seed_same_story(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_orthogonal_layer_learns_a_short_delay() -> None:
     """What the demo shows at full length, in seconds: from chance to better than chance, the matrix orthogonal."""
     task = Copy(delay=3, length=2)
-    runner = Runner(RNN(task.input_size, HIDDEN, map="exponential", activation="modrelu", bias=False), task)
+    runner = Runner(RNN(task.input_size, HIDDEN, map="exponential", activation="modrelu", bias=False), task, 150)
     generator = torch.Generator().manual_seed(0)
     losses = [runner.update(task.sample(32, generator))[0] for _ in range(150)]
     assert sum(losses[-10:]) / 10 < 0.5 * task.memoryless_baseline < losses[0]
@@ -85,7 +85,7 @@ def test_verdict(recall: float) -> None:
 def test_orthogonal_parameters_get_their_own_rate() -> None:
     """A tenth of the learning rate, and every parameter is in exactly one group."""
     task = Copy(delay=3)
-    runner = Runner(RNN(task.input_size, HIDDEN, map="exponential", activation="modrelu"), task)
+    runner = Runner(RNN(task.input_size, HIDDEN, map="exponential", activation="modrelu"), task, 20)
     plain, mapped = runner.optimiser.param_groups
     assert mapped["lr"] == plain["lr"] / 10
     assert [p.numel() for p in mapped["params"]] == [HIDDEN * (HIDDEN - 1) // 2]

@@ -1,14 +1,14 @@
 """NAME=VALUE, and the options of a model as flags."""
 
-import dataclasses
 from typing import Any
 
 import pytest
 import torch
 
-from engram.cli._model_options import check_options, flags_of, in_words
+from engram.cli._app import parse
+from engram.cli._model_options import check_options, help_of, in_words
 from engram.cli._options import read_options
-from engram.cli._parse import parse
+from engram.cli._train_flags import flags_of
 from engram.errors import OptionError
 from engram.models import MODELS, model_class, options_of
 from engram.tasks import Copy, StartEnd
@@ -58,11 +58,11 @@ def test_wrong_options(word: str) -> None:
 def test_flags_of_the_model() -> None:
     """What the class takes, of the types it takes."""
     line = "train mnist-patches --model tensor-train --equal-cores --features 8 --hidden 32 --lr 5e-4"
-    settings = parse(line.split()).settings()
+    settings = parse(line.split()).settings
     assert settings.model.options == {"equal_cores": True, "features": 8}
     assert (settings.model.hidden, settings.optimiser.lr) == (32, 5e-4)
     line = "train copy --model scornn --rho 3 --activation tanh --dropout 0.5"
-    assert parse(line.split()).settings().model.options == {"rho": 3, "activation": "tanh", "dropout": 0.5}
+    assert parse(line.split()).settings.model.options == {"rho": 3, "activation": "tanh", "dropout": 0.5}
     with pytest.raises(OptionError, match="equal-cores"):  # the model has none
         parse(["train", "copy", "--model", "scornn", "--equal-cores"])
 
@@ -103,16 +103,17 @@ def test_types_are_those_of_the_signature() -> None:
 
 def test_help_is_that_of_the_docstring() -> None:
     """Of the class, its bases and its cell."""
-    kinds: dict[str, Any] = {each.name: each.type for each in dataclasses.fields(flags_of(model_class("exprnn"), ()))}
-    flags = {name: kind.__metadata__[0].help for name, kind in kinds.items()}
-    assert flags["dropout"].startswith("the chance to drop a unit")
-    assert flags["init"] == "the law of the start: henaff, cayley, haar or identity."
+    flags = help_of(model_class("exprnn"))
+    assert flags["dropout"].startswith("probability with which a unit between two layers")
+    assert flags["init"].startswith("distribution of the first W: henaff (angles uniform in (-pi, pi)), cayley")
+    assert flags["rebase_every"].endswith("Default: never.")
+    assert "Default" not in flags["init"]
 
 
 def test_a_name_that_is_taken() -> None:
-    flags = flags_of(model_class("eurnn"), {"layers"})
-    (field,) = (each for each in dataclasses.fields(flags) if each.name == "layers")
-    assert field.type.__metadata__[0].name == "model-layers"  # type: ignore[union-attr]
+    flags = flags_of(Copy, "eurnn", {})
+    assert flags.places["layers"] == ("model", "layers")
+    assert flags.places["model_layers"] == ("options", "layers")
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_options_and_parts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line.split()) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "torch.nn:LSTM (LSTM: 2 inputs, 5 outputs, a state of 10 numbers), 12 steps"
-    assert [words.split(":")[0] for words in said[1:]] == ["- Gradient reach", "- Structure"]
+    assert [words.split(":")[0] for words in said[1:]] == ["Verdict", "- Gradient reach", "- Structure"]
 
 
 def test_a_module_that_is_made_already(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_a_module_that_is_made_already(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_dropout_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", "mypackage.models:dropped", "--length", "12", "--parts", "structure"]) == 0
-    assert "! two equal calls gave different outputs (dropout)" in capsys.readouterr().out
+    assert "Note: two equal calls gave different outputs (dropout)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("name", "begins"), [("a/page.html", "<!DOCTYPE html>"), ("figure.svg", "<?xml")])
@@ -108,7 +108,7 @@ def test_several_side_by_side(
     assert main([*line.split(), "-o", "page.html"]) == 0
     said = capsys.readouterr()
     assert re.search(r"Gradient reach +│ vanishes at \d+ +│ vanishes at \d+", said.out)
-    assert re.search(r"Lyapunov +│ - +│ -[\d.]+ a step", said.out)
+    assert re.search(r"Lyapunov +│ - +│ -[\d.]+ per step", said.out)
     assert said.err.count("cost of mypackage.models:") == 2
     page = (tmp_path / "page.html").read_text()
     assert page.count("<svg ") == 2
@@ -141,12 +141,12 @@ WRONG = {
     "mypackage.broken:make": "mypackage.broken cannot be imported: ZeroDivisionError",
     "mypackage.needy:make": "mypackage.needy cannot be imported: it needs not_there_at_all",
     "mypackage.models:Flat --input-size 3": "the output of the model must have rank 3, .* got rank 1",
-    "mypackage.models:Flat": "Flat does not say how many inputs it reads: give input_size",
+    "mypackage.models:Flat": "Flat does not say how many inputs it reads: give --input-size",
     "mypackage.models:Mine --option hidden": "an option is NAME=VALUE",
     "mypackage.models:Mine --option width=3": "raised TypeError: .*width.* Arguments go as --option NAME=VALUE",
     "mypackage.models:Mine --input-size 4": "the model refused inputs of shape",
-    "mypackage.models:Mine --input-size 0": "input_size must be at least 1, got 0",
-    "mypackage.models:Mine --length 2": "length must be at least 8, got 2",
+    "mypackage.models:Mine --input-size 0": "--input-size must be at least 1, got 0",
+    "mypackage.models:Mine --length 2": "--length must be at least 8, got 2",
     "mypackage.models:Mine --parts gradient": "unknown part 'gradient': .* Did you mean 'gradient_reach'?",
     "mypackage.models:Mine -o page.pdf": "--output must end in .html, .svg or .png, got page.pdf",
     "mypackage.models:Mine mypackage.models:made -o a.svg": "a picture is of one model; several go on a page (.html)",

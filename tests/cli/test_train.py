@@ -159,7 +159,7 @@ FLAGS: dict[str, tuple[list[str], dict[str, Any]]] = {
         {"model": "lstm", "options": {"chrono": 50, "layer_norm": True, "proj_size": 3}},
     ),
     "options of the others": (
-        ["--model", "min-gru", "--parallel", "False", "--positive"],
+        ["--model", "min-gru", "--no-parallel", "--positive"],
         {"model": "min-gru", "options": {"parallel": False, "positive": True}},
     ),
     "a tuple": (
@@ -315,7 +315,7 @@ def test_a_name_that_leaves_the_folder_is_refused(name: str, refused: Any, tmp_p
 
 
 REFUSED = {
-    "option of the model": (["--foo", "3"], "Unrecognized options: --foo"),
+    "option of the model": (["--foo", "3"], "unknown option --foo of engram train"),
     "option of torch's": (["--model", "torch-lstm", "--dropout", "3"], "option of torch-lstm: .*dropout"),
     "option of ours": (["--model", "lstm", "--dropout", "3"], r"dropout must be a number in \[0, 1\).*got 3"),
     "value of an option": (["--activation", "tahn"], "Did you mean 'tanh'"),
@@ -386,7 +386,7 @@ def plan(told: Any, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("words", [["--hidden", "5"], ["--hidden=5"]])
-def test_the_command_line_goes_before_the_file(words: list[str], told: Any) -> None:
+def test_flags_override_the_file(words: list[str], told: Any) -> None:
     write(FILE)
     found = plan(told, "--config", "settings.toml", *words, "--lr_orthogonal", "0.25", "--bias")
     assert (found["hidden"], found["lr_orthogonal"], found["options"]) == (5, 0.25, {})
@@ -582,7 +582,7 @@ def test_fewer_steps_than_were_taken(told: Any, refused: Any) -> None:
     before = settings("runs/first"), lines("runs/first")
     assert "is at step 3 already" in refused("resume", "runs/first", "--steps", "2")
     assert (settings("runs/first"), lines("runs/first")) == before
-    assert refused("resume", "runs/first", "--steps", "0") == "steps must be at least 1, got 0"
+    assert refused("resume", "runs/first", "--steps", "0") == "--steps must be at least 1, got 0"
 
 
 # evaluate

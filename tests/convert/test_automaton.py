@@ -140,14 +140,14 @@ def test_read_and_write(packed: bool, tmp_path: Path) -> None:
 
 
 MALFORMED = {
-    "S: (state,symbol)": ("S: (state,symbol) x", "line 6: an entry of F is"),
-    "\t(1) 0.25": ("\t(1,2) 0.25", r"line 5: an entry of F is \(state\) probability, got '\(1,2\) 0.25'"),
-    "\t(0,0) 1.0": ("\t(0,0) one", "line 7: a probability is a decimal number from 0 to 1, got 'one'"),
+    "S: (state,symbol)": ("S: (state,symbol) x", "line 6: an entry of F must be"),
+    "\t(1) 0.25": ("\t(1,2) 0.25", r"line 5: an entry of F must be \(state\) probability, got '\(1,2\) 0.25'"),
+    "\t(0,0) 1.0": ("\t(0,0) one", "line 7: a probability must be a decimal number from 0 to 1, got 'one'"),
     "\t(1,0) 0.4": ("\t(1,0) 1.4", "line 8: a probability .* got '1.4'"),
-    "\t(1,1) 6e-1": ("\t(0,0) 0.6", r"line 9: the entry \(0,0\) of S is there a second time"),
-    "T: (state,symbol,state)": ("U: (state)", "line 10: the sections of a PAutomaC model are once each"),
-    "\t(0,0,1) 1.0": ("F:", "line 11: the sections"),
-    "I: (state)": ("1000 5", "line 1: a PAutomaC model begins with a section"),
+    "\t(1,1) 6e-1": ("\t(0,0) 0.6", r"line 9: the entry \(0,0\) of S is there twice"),
+    "T: (state,symbol,state)": ("U: (state)", "line 10: a PAutomaC model has the sections I:, F:, S: and T: once each"),
+    "\t(0,0,1) 1.0": ("F:", "line 11: a PAutomaC model has the sections"),
+    "I: (state)": ("1000 5", "line 1: a PAutomaC model must begin with a section"),
     "\t(0) 0.5": ("\t(0) 1e999999999", "line 2: a probability"),
 }
 
@@ -199,7 +199,7 @@ def test_malformed_json(case: str, tmp_path: Path) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is not there"):
+    with pytest.raises(DataError, match="does not exist"):
         WeightedAutomaton.read(tmp_path / "none.txt")
     (tmp_path / "b.gz").write_bytes(b"no gzip")
     with pytest.raises(DataError, match="cannot be read as text"):
@@ -226,7 +226,7 @@ def test_a_gzip_bomb(tmp_path: Path) -> None:
 def test_a_number_of_many_digits(tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
     path.write_text(MODEL.replace("(0) 0.5", f"(0) 0.{'1' * 5000}", 1), encoding="utf-8")
-    with pytest.raises(DataError, match="line 2: a probability is a decimal number"):
+    with pytest.raises(DataError, match="line 2: a probability must be a decimal number"):
         WeightedAutomaton.read(path)
 
 
@@ -277,7 +277,7 @@ def test_from_network(case: str, bias: bool) -> None:
     """On every word of up to 5 symbols; and the network of that automaton is the first one again."""
     torch.manual_seed(0)
     layer = NETWORKS[case]()
-    readout = torch.nn.Linear(layer.hidden_size, 3, bias=bias).to(layer.cells[0].like.dtype)
+    readout = torch.nn.Linear(layer.hidden_size, 3, bias=bias).to(layer.cells[0].reference_weight.dtype)
     automaton = WeightedAutomaton.from_network(layer, readout)
     plain = "birnn" in case or case == "trained start"
     assert automaton.states == layer.hidden_size + (bias or not plain)
@@ -362,16 +362,42 @@ def test_the_rank_is_that_of_the_hankel_matrix() -> None:
     assert automaton.minimise(1e-10).states == np.linalg.matrix_rank(hankel, rtol=1e-10) == 4
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_growing_and_shrinking_values(scale: float) -> None:
+@pytest.mark.parametrize("part", ["initial", "transitions", "final", "all"])
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3, 1e6])
+def test_growing_and_shrinking_values(scale: float, part: str) -> None:
+    """The rank is that of the function, whatever the scale: 5 states of 6, the last of which is never reached."""
     torch.manual_seed(0)
-    initial, moves, final = (torch.randn(shape, dtype=torch.float64).numpy() for shape in (5, (3, 5, 5), (5, 2)))
-    minimal = WeightedAutomaton(initial, scale * moves, final).minimise(1e-12)
-    assert minimal.states == 5
+    weights = {
+        "initial": torch.randn(5).double().numpy(),
+        "transitions": torch.randn(3, 5, 5).double().numpy(),
+        "final": torch.randn(5, 2).double().numpy(),
+    }
+    word, scaled = (0, 1, 2, 2, 1, 0), {"initial", "transitions", "final"} if part == "all" else {part}
+    expected = WeightedAutomaton(**weights).value(word) * scale ** sum(
+        {"initial": 1, "transitions": len(word), "final": 1}[name] for name in scaled
+    )
+    wide = {
+        "initial": np.append(weights["initial"], 0),
+        "transitions": np.pad(weights["transitions"], ((0, 0), (0, 1), (0, 1))),
+        "final": np.pad(weights["final"], ((0, 1), (0, 0))),
+    }
+    wide["transitions"][:, 5] = 0.3  # read, not reached
+    automaton = WeightedAutomaton(**{name: weight * (scale if name in scaled else 1) for name, weight in wide.items()})
+    minimal = automaton.minimise(1e-12)
+    assert (automaton.states, minimal.states) == (6, 5)
     assert minimal.final.shape == (5, 2)
-    word = (0, 1, 2, 2, 1, 0)
-    expected = WeightedAutomaton(initial, moves, final).value(word) * scale**6
     np.testing.assert_allclose(minimal.value(word), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_values_that_end(scale: float) -> None:
+    """Only words of up to two symbols have a value other than 0; one of four states is never reached."""
+    chain = np.zeros((1, 4, 4))
+    chain[0, 0, 1] = chain[0, 1, 2] = chain[0, 3, 2] = 1
+    minimal = WeightedAutomaton(np.eye(4)[0], scale * chain, np.eye(4)[2]).minimise(1e-12)
+    assert minimal.states == 3
+    assert minimal.value([0, 0]) == pytest.approx(scale**2, rel=1e-12)
+    assert minimal.value([0]) == pytest.approx(0, abs=1e-12 * scale)
 
 
 @pytest.mark.parametrize("tolerance", [None, 1e-10])
@@ -397,7 +423,7 @@ REFUSED: dict[str, Any] = {
     "additive": (lambda: from_layer(RNN(2, 4, activation="identity")), DTypeError, "got RNN"),
     "complex": (lambda: from_layer(BilinearRNN(2, 4, dtype=torch.complex64)), DTypeError, "real, got torch.complex64"),
     "embedding": (lambda: from_layer(BilinearRNN(2, 4), torch.ones(5, 3)), ShapeError, r"\(symbols, 2\), got \(5, 3\)"),
-    "no tolerance": (lambda: floats(1.0).minimise(), OptionError, "up to a tolerance, such as 1e-10"),
+    "no tolerance": (lambda: floats(1.0).minimise(), OptionError, "need a tolerance, such as 1e-10"),
     "tolerance": (lambda: floats(1.0).minimise(2.0), OptionError, "tolerance must lie between 0 and 1"),
     "nan": (lambda: floats(float("nan")), NonFiniteError, "finite"),
     "shapes": (lambda: WeightedAutomaton(np.ones(2), np.ones((1, 3, 3)), np.ones(2)), ShapeError, r"\(1, 3, 3\)"),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from engram.certify import delay_line
 from engram.convert import deepen, flat_weights, flatten
 from engram.errors import DTypeError, OptionError
 from engram.nn import GORU, RNN, DepthRNN, LinearRNN
+from engram.theory import shift_register
 
 
 def apart(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -84,9 +84,9 @@ def test_gradients_agree() -> None:
     assert all(p.requires_grad for p in flatten(deep).parameters())
 
 
-def test_a_delay_line_flat() -> None:
+def test_a_shift_register_flat() -> None:
     """Whole numbers stay whole."""
-    layer, readout = delay_line(4, 8)
+    layer, readout = shift_register(4, 8)
     flat = flatten(layer)
     x = torch.randint(-9, 9, (40, 1)).double()
     assert torch.equal(readout(flat(x)[0][..., -4:])[8:], x[:-8])

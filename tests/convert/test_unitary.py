@@ -1,7 +1,5 @@
-"""Contractive ReLU networks become orthogonal ones that compute the same; 2n states are needed; sigmoids cannot."""
+"""Contractive ReLU networks become orthogonal ones that compute the same (Emami et al. 2019, Theorem 3.1)."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,23 +7,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engram.cli._convert_unitary import Unitary
-from engram.convert import (
-    Candidate,
-    count_dimensions,
-    dilation,
-    forgetting,
-    memoryless_twin,
-    search_memoryless,
-    to_orthogonal,
-)
+from engram.convert import dilation, to_orthogonal
 from engram.convert._dilation import clipped, state_bound
+from engram.convert._unitary_cell import MARGIN
 from engram.convert._unitary_check import bias_used, compare, corners
-from engram.errors import DTypeError, ManifoldError, OptionError, RunError, ShapeError
+from engram.errors import DTypeError, ManifoldError, OptionError, ShapeError
 from engram.maps import attach, haar, orthogonality_error
 from engram.nn import GORU, RNN
 from engram.tasks import ContractiveSystem
-from engram.train import RunDirectory, Settings, evaluate, train
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -58,7 +47,7 @@ def ball(steps: int, rows: int, inputs: int, bound: float = 3.0, dtype: torch.dt
     return (bound * x / x.norm(dim=-1, keepdim=True).clamp(min=bound)).to(dtype)
 
 
-TABLE = [  # n, p, rho and the states it takes, spec/unitary-equivalence.md 2.3
+TABLE = [  # n, p, rho and the states of the orthogonal network
     (1, 1, 0.5, 2),
     (2, 1, 0.9, 4),
     (4, 2, 0.99, 8),
@@ -109,7 +98,7 @@ def test_every_kind_of_layer(case: str) -> None:
     if case == "a map":
         old = RNN(3, 4, activation="relu", dtype=torch.float64, map="spectral-margin")
         old.weight_hh_l0 = 0.95 * haar(4)
-    x = ball(50, 6, 3, dtype=old.cells[0].like.dtype)
+    x = ball(50, 6, 3, dtype=old.cells[0].reference_weight.dtype)
     twin = to_orthogonal(old, data=x)
     ours, theirs = old(x)[0], twin(x)[0]
     pairs = zip(ours, theirs, strict=True) if isinstance(ours, tuple) else [(ours, theirs)]
@@ -135,7 +124,7 @@ def test_torch_rnn() -> None:
 
 
 def test_only_singular_values_below_one_take_a_state() -> None:
-    """n = 4 with three unit singular values: 5 states (2.2); two layers of unlike rank: the wider, one unit idle."""
+    """n = 4 with three unit singular values: 5 states; two layers of unlike rank: the wider, one unit idle."""
     old = contractive(depth=2)
     u, v = haar(4), haar(4)
     with torch.no_grad():
@@ -198,8 +187,73 @@ def test_state_bound_grows_to_its_limit() -> None:
     assert state_bound(1 + 1e-4, 1.0, 0.0, 1000) == pytest.approx(sum((1 + 1e-4) ** k for k in range(1000)))
 
 
+def scalar(weight_hh: float, *weight_ih: float, bias: float = 0.0) -> dict[str, Tensor]:
+    """The weights of a cell of one unit."""
+    values = {"weight_hh": [[weight_hh]], "weight_ih": [weight_ih], "bias": [bias]}
+    return {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}
+
+
+def test_bounds_of_a_deep_network_in_both_directions_by_value() -> None:
+    """The norm of what both directions give is the bound of the input of the layer above.
+
+    Layer 1, |x| <= 2: (3 * 2 + 1) / (1 - 0.5) = 14 and 4 * 2 / (1 - 0.6) = 20, together sqrt(14^2 + 20^2).
+    """
+    old = RNN(1, 1, 2, activation="relu", bidirectional=True, dtype=torch.float64)
+    weights = [scalar(0.5, 3.0, bias=1.0), scalar(0.6, 4.0), scalar(0.8, 1.0, 2.0), scalar(0.0, 2.0, 0.0, bias=-0.5)]
+    with torch.no_grad():
+        for cell, values in zip(old.cells, weights, strict=True):
+            for name, value in values.items():
+                getattr(cell, name).copy_(value)
+    twin = to_orthogonal(old, input_bound=2.0)
+    both = (14**2 + 20**2) ** 0.5
+    bounds = [14, 20, 5**0.5 * both / (1 - 0.8), 2 * both + 0.5]
+    assert [cell["state_bound"] for cell in twin.report["cells"]] == pytest.approx(bounds, rel=1e-12)
+    for cell, bound, weight in zip(twin.layer.cells, bounds, (0.5, 0.6, 0.8, 0.0), strict=True):
+        row = float(cell.weight_hh[1, 0].detach())  # +-sqrt(1 - weight^2): a singular vector has either sign
+        assert abs(row) == pytest.approx((1 - weight**2) ** 0.5, rel=1e-12)
+        assert float(cell.bias[1].detach()) == pytest.approx(-MARGIN * max(row, 0.0) * bound, rel=1e-12)
+    x = ball(30, 2, 1, bound=2.0)
+    assert relative(twin(x)[0], old(x)[0]) < 1e-12
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_bounds_from_a_negative_start_by_value(sign: float) -> None:
+    """States are not negative, so that positive entries of a row are enough; but the initial state may be."""
+    old = RNN(1, 3, activation="relu", initial_state="trained", dtype=torch.float64)
+    torch.manual_seed(3)
+    turn = haar(3)
+    start = sign * torch.tensor([7.0, 14.0, 14.0]).double()  # of norm 21, above 5 / (1 - 0.5)
+    with torch.no_grad():
+        for name, value in {"weight_hh": 0.5 * turn, "weight_ih": torch.eye(3, 1), "bias": torch.zeros(3)}.items():
+            getattr(old.cells[0], name).copy_(value)
+        old.cells[0].start.copy_(start)
+    twin = to_orthogonal(old, input_bound=5.0)
+    assert twin.report["cells"][0]["state_bound"] == pytest.approx(21, rel=1e-12)
+    rows = twin.layer.cells[0].weight_hh.detach()[3:, :3]
+    assert torch.allclose(rows.norm(dim=1), torch.tensor(0.75).double().sqrt())
+    reach = rows.clamp(min=0) if sign > 0 else rows
+    assert torch.allclose(twin.layer.cells[0].bias.detach()[3:], -MARGIN * 21 * reach.norm(dim=1), rtol=1e-12)
+    if sign > 0:
+        assert not torch.allclose(reach.norm(dim=1), rows.norm(dim=1))  # the two rules differ here
+    x = ball(30, 2, 1, bound=5.0)
+    assert relative(twin(x)[0], old(x)[0]) < 1e-12
+
+
+def test_bounds_with_a_length_by_value() -> None:
+    """|h_T| <= rho^T |h_0| + drive (1 - rho^T) / (1 - rho), with T for the quotient at rho = 1; or |h_0| if larger."""
+    old = RNN(1, 1, activation="relu", dtype=torch.float64)
+    with torch.no_grad():
+        for name, value in scalar(0.5, 3.0, bias=1.0).items():
+            getattr(old.cells[0], name).copy_(value)
+    found = to_orthogonal(old, input_bound=2.0, steps=3).report
+    assert found["cells"][0]["state_bound"] == pytest.approx(7 * (1 + 0.5 + 0.25), rel=1e-12)
+    assert state_bound(0.5, 7.0, 8.0, 3) == pytest.approx(8 / 8 + 7 * 1.75)
+    assert state_bound(0.5, 7.0, 100.0, 3) == 100
+    assert state_bound(1.0, 7.0, 8.0, 3) == 8 + 21
+
+
 def test_without_the_bias_they_differ() -> None:
-    """The negative control of 2.3."""
+    """The negative control: added units that are not silenced change the outputs."""
     old, x = contractive(), ball(2000, 2, 3)
     twin = to_orthogonal(old, input_bound=3.0)
     with torch.no_grad():
@@ -208,7 +262,7 @@ def test_without_the_bias_they_differ() -> None:
 
 
 def test_the_adversary_finds_what_data_does_not_show() -> None:
-    """A bias that is enough for the data is not enough for all inputs within the bound (2.3)."""
+    """A bias that is enough for the data is not enough for all inputs within the bound."""
     old, x = contractive(), ball(30, 1, 3, bound=0.5)
     twin = to_orthogonal(old, input_bound=3.0)
     with torch.no_grad():
@@ -256,7 +310,7 @@ def test_the_network_given_is_left_alone() -> None:
 
 def test_the_nearest_contractive_network() -> None:
     old, x = contractive(norm=1.5), ball(40, 2, 3)
-    with pytest.raises(ManifoldError, match=r"this one has 1\.5\."):
+    with pytest.raises(ManifoldError, match=r"this one has 1\.5: give contract to convert the nearest"):
         to_orthogonal(old, data=x)
     twin = to_orthogonal(old, data=x, contract=True)
     assert twin.report["contracted"]
@@ -296,7 +350,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
         lambda: to_orthogonal(contractive(norm=2.0), input_bound=1.0, contract=True), OptionError, "give steps"
     ),
     "shape": (lambda: to_orthogonal(contractive(), data=torch.zeros(5, 2, 7)), ShapeError, "with D = 3, got"),
-    "not finite": (lambda: to_orthogonal(contractive(norm=float("nan")), input_bound=1), OptionError, "not finite"),
+    "not finite": (lambda: to_orthogonal(contractive(norm=float("nan")), input_bound=1), OptionError, "must be finite"),
 }  # fmt: skip
 
 
@@ -309,7 +363,7 @@ def test_what_is_refused(case: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_true_system_has_an_exact_twin_of_8_states(dtype: torch.dtype) -> None:
-    """The control of 5.2: the dead units never mix into the live ones, not even in float32."""
+    """The control of the identification experiment: the silent units change nothing, not even in float32."""
     task = ContractiveSystem(length=200)
     weights, x = task.truth.weights, task.sample(4, torch.Generator().manual_seed(0)).inputs.to(dtype)
     old = RNN(2, 4, activation="relu", dtype=dtype)
@@ -320,142 +374,3 @@ def test_the_true_system_has_an_exact_twin_of_8_states(dtype: torch.dtype) -> No
     assert twin.layer.hidden_size == 8
     assert apart(twin(x)[0], old(x)[0]) < torch.finfo(dtype).eps * 100
     assert twin.report["cells"][0]["state_bound"] > 1e3  # 1 - rho is small
-
-
-# Theorem 2: 2n states are needed
-
-
-@pytest.mark.parametrize("n", [1, 2, 5])
-def test_memoryless_takes_2n_states(n: int) -> None:
-    twin = memoryless_twin(n, input_bound=4.0)
-    x = ball(200, 3, n, bound=4.0)
-    assert twin.layer.hidden_size == 2 * n
-    assert torch.equal(twin(x)[0], x.relu())
-    cell = twin.layer.cells[0]
-    weights = (cell.weight_hh, cell.weight_ih, cell.bias, torch.eye(n, 2 * n).double())
-    for count in count_dimensions(Candidate(*(w.detach() for w in weights))):
-        assert (count.states, count.on, count.hidden, count.mismatch) == (2 * n, n, 0, 0.0)
-        assert count.room_to_show
-        assert count.room_to_forget
-
-
-@pytest.mark.parametrize(("n", "states"), [(1, 1), (2, 2), (2, 3), (3, 5)])
-def test_fewer_states_have_no_room(n: int, states: int) -> None:
-    """Of any orthogonal network: the two inequalities never hold together, and something is always wrong."""
-    generator, counts = torch.Generator().manual_seed(0), 0
-    for _ in range(15):
-        F, b, C = (torch.randn(*s, generator=generator).double() for s in ((states, n), (states,), (n, states)))
-        for count in count_dimensions(Candidate(haar(states, generator), F, b, C)):
-            assert not (count.room_to_show and count.room_to_forget)
-            assert count.mismatch > 1e-3
-            counts += 1
-    assert counts > 15
-
-
-@pytest.mark.parametrize("w", [1.0, -1.0])
-def test_one_state_by_hand(w: float) -> None:
-    """n = N = 1 (3.2 b): with c f = 1 the leak c w f is w; nothing else can be chosen."""
-    one = torch.ones(1, 1).double()
-    counts = count_dimensions(Candidate(w * one, one, 5 * one[0], one))
-    (count,) = [each for each in counts if each.on]  # else even the new input is lost
-    assert (count.hidden, count.mismatch) == (0, 1.0)
-    assert count.room_to_show
-    assert not count.room_to_forget
-    assert all(each.mismatch == 1.0 for each in counts)
-
-
-def test_search_finds_2n_states_and_nothing_below() -> None:
-    below, enough = (search_memoryless(torch.relu, 1, states, restarts=16, rounds=400) for states in (1, 2))
-    assert below.share > 0.3
-    assert enough.share < 0.01
-    assert orthogonality_error(enough.candidate.W) < 1e-12
-    assert min(count.mismatch for count in count_dimensions(below.candidate)) > 0.5
-
-
-def test_a_singular_matrix_is_not_counted() -> None:
-    with pytest.raises(OptionError, match="singular W"):
-        count_dimensions(Candidate(*(torch.zeros(s).double() for s in ((2, 2), (2, 1), (2,), (1, 2)))))
-
-
-# Theorem 3: no exact twin with a sigmoid
-
-
-@pytest.mark.parametrize("states", [1, 2, 4, 8, 16])
-def test_a_sigmoid_network_cannot_forget(states: int) -> None:
-    """The identity of 4.1, at random orthogonal W."""
-    generator = torch.Generator().manual_seed(states)
-    F, b, C = (torch.randn(*s, generator=generator).double() for s in ((states, 1), (states,), (1, states)))
-    found = forgetting(Candidate(haar(states, generator), F, b, C), constant=0.3)
-    # sum over k of a_k J^(N - k): |a_k| <= binomial(N, k) 4^-k and |J| <= 1/4, in all 2^-N, each with some N roundings
-    assert found.residual < 10 * states * EPS * 2.0**-states
-    assert found.last == pytest.approx(found.slopes, rel=1e-9)
-    assert 0 < found.last <= 4.0**-states
-    assert found.radius <= 0.25
-    assert found.echo >= found.least_echo * (1 - 1e-9) > 0
-
-
-def test_sigmoid_residuals() -> None:
-    """Positive for trained networks too, and smaller with more states (4.2)."""
-    found = [search_memoryless(torch.sigmoid, 1, states, restarts=16, rounds=400) for states in (1, 2)]
-    assert found[0].share > 3 * found[1].share > 0
-    for each in found:
-        facts = forgetting(each.candidate)
-        assert facts.echo >= facts.least_echo * (1 - 1e-9) > 0
-
-
-def test_forgetting_needs_a_norm_of_one() -> None:
-    one = torch.ones(1, 1).double()
-    with pytest.raises(OptionError, match="norm 1 at most; this one has 2"):
-        forgetting(Candidate(2 * one, one, one[0], one))
-
-
-# engram convert unitary
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs of no steps: their weights are as drawn."""
-    out = tmp_path_factory.mktemp("runs")
-    task = ContractiveSystem(length=30, epsilon=0.1)
-    given: dict[str, Any] = {"batch": 8, "steps": 0, "test_samples": 16, "threads": 1}
-    options = {"activation": "relu", "map": "spectral-margin"}
-    train(Settings.of(task, "rnn", hidden=3, layers=2, options=options, seed=3, **given), out, "wide")
-    train(Settings.of(task, "lstm", hidden=3, **given), out, "lstm")
-    return out
-
-
-def test_command(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = runs / "twin"
-    Unitary(runs / "wide", out, contract=True, json=True).run()
-    report = json.loads(capsys.readouterr().out)
-    assert report["difference"]["data"] < 1e-4
-    assert report["run"] == str(out)
-    assert RunDirectory(out).facts["conversion"]["states_used"] == report["states_used"] <= 6
-    before, after = evaluate(runs / "wide")["test"], evaluate(out)["test"]
-    assert after["r2"] == pytest.approx(before["r2"], rel=1e-4)
-    assert report["results"]["after"]["test"] == after
-    with pytest.raises(RunError, match="holds a run already"):
-        Unitary(runs / "wide", out).run()
-
-
-def test_command_in_words(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Unitary(runs / "wide", runs / "words", input_bound="20", contract=True).run()
-    words = capsys.readouterr().out
-    assert "norm up to 20" in words
-    assert "test after:" in words
-    assert "largest difference" in words
-
-
-def test_command_without_an_output(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The new run stands beside the old one, under its name."""
-    Unitary(runs / "wide", input_bound="auto", contract=True).run()
-    assert f"run: {runs / 'wide-orthogonal'} " in capsys.readouterr().out
-    assert RunDirectory(runs / "wide-orthogonal").facts["conversion"]["states_used"] <= 6
-
-
-def test_command_refuses(runs: Path) -> None:
-    with pytest.raises(OptionError, match="has model lstm"):
-        Unitary(runs / "lstm", runs / "no").run()
-    with pytest.raises(OptionError, match="auto or a number, got 'big'"):
-        Unitary(runs / "wide", runs / "no", input_bound="big").run()
-    assert not (runs / "no").exists()

@@ -14,13 +14,13 @@ def with_weights(cell: BareCell, **tensors: Tensor | None) -> BareCell:
             delattr(cell, name)
             setattr(cell, name, tensor)
     assert not list(cell.parameters()), "every weight is given"
-    cell._like = next(t for t in tensors.values() if t is not None).new_empty(0)
+    cell._reference = next(t for t in tensors.values() if t is not None).new_empty(0)
     return in_c(cell)
 
 
 def in_c(cell: BareCell) -> BareCell:
     """The same cell; where C is asked for and may run, it does: never a silent fallback."""
-    if chosen() == "compiled" and cell.like.dtype in (torch.float32, torch.float64):
+    if chosen() == "compiled" and cell.reference_weight.dtype in (torch.float32, torch.float64):
         found = compiled_cell(cell)
         if found.reason.startswith("the step fails"):
             return cell  # weights that do not fit: the plain loop says so

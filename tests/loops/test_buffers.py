@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from engram.checks import explain
 from engram.loops import _run, compiled_cell, use
-from engram.nn import Cell, Recurrent, explain
+from engram.nn import Cell, Recurrent
 from engram.state import Field, parts
 
 SLOTS = 5
@@ -103,7 +104,7 @@ def _start(field: Field, batch: int) -> Tensor:
 def test_a_ring_keeps_one_slot_per_step() -> None:
     """Kept are the output, what products gave, and of the ring what was overwritten: not all slots of all steps."""
     cell = RingCell(3, 4)
-    plan = compiled_cell(cell).choose(cell.like, 8).plan
+    plan = compiled_cell(cell).choose(cell.reference_weight, 8).plan
     assert set(plan.forward.changes) == {1}
     assert set(plan.gradient_loop.rebuilt) == {1}
     assert "state1" not in plan.kept

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from engram.checks import explain
 from engram.loops import compiled_cell, use
-from engram.nn import RNN, BareCell, Cell, explain
+from engram.nn import RNN, BareCell, Cell
 from engram.state import Field, parts
 
 

@@ -55,7 +55,7 @@ def outcome(
     cell: BareCell, name: str, packed: bool = False, reverse: bool = False, graded: tuple[bool, bool] = (True, True)
 ) -> dict[str, Tensor]:
     """Outputs, last state, and the gradient of everything from a random loss on those that are ``graded``."""
-    generator, dtype = torch.Generator().manual_seed(1), cell.like.dtype
+    generator, dtype = torch.Generator().manual_seed(1), cell.reference_weight.dtype
 
     def random(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator, dtype=dtype)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engram.errors import DTypeError, EngramError, ShapeError
+from engram.errors import DTypeError, EngramError, ShapeError, StepError
 from engram.loops import compiled_cell, use
 from engram.nn import BareCell
 from engram.state import Field
@@ -160,3 +160,54 @@ def test_reasons_differ_by_cell() -> None:
     """A step that can be taken is, beside those that cannot."""
     cell = OwnCell(lambda cell, x, h: torch.tanh(x + h))
     assert compiled_cell(cell).reason == ""
+
+
+def changes_state(cell: OwnCell, x: Tensor, h: Tensor) -> Tensor:
+    h += x  # here: changes_state
+    return h
+
+
+def changes_drive(cell: OwnCell, x: Tensor, h: Tensor) -> Tensor:
+    x[:, 0] = h[:, 0]  # here: changes_drive
+    return x
+
+
+@pytest.mark.parametrize("step", [changes_state, changes_drive])
+def test_a_step_that_changes_what_it_is_given(step: Step) -> None:
+    """All earlier outputs would be the last state, and the caller's own state another one."""
+    cell, x = OwnCell(step), torch.randn(5, 4, 3, dtype=torch.float64)
+    state = torch.zeros(4, 3, dtype=torch.float64)
+    number = next(
+        n for n, line in enumerate(HERE.read_text().splitlines(), 1) if line.endswith(f"# here: {step.__name__}")
+    )
+    with torch.no_grad(), pytest.raises(StepError, match=f"in place.*{HERE.name}:{number}. Make a new tensor"):
+        cell.run(x, state, None, False)
+    assert state.eq(0).all()
+
+
+class TupleCell(BareCell):
+    """A step that returns a tuple where its fields are a NamedTuple, and reads the fields by name."""
+
+    def fields(self) -> Any:
+        return Pair(Field(3), Field(3))
+
+    def drive(self, input: Tensor) -> Tensor:
+        return input
+
+    def step(self, drive: Tensor, state: Any) -> Any:
+        return torch.tanh(drive + state.b), state.a
+
+    def output(self, state: Any) -> Tensor:
+        return state.a + state.b  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("executor", ["compiled", "torch", "plain"])
+def test_a_tuple_stands_for_the_fields(executor: str) -> None:
+    cell, x = TupleCell(3, 3, dtype=torch.float64), torch.randn(5, 4, 3, dtype=torch.float64)
+    with use(executor):
+        output, final = cell.run(x, cell.initial_state(4), None, False)
+    assert isinstance(final, Pair)
+    a = b = torch.zeros(4, 3, dtype=torch.float64)
+    for step, shown in zip(x, output, strict=True):
+        a, b = torch.tanh(step + b), a
+        torch.testing.assert_close(shown, a + b, rtol=0, atol=1e-12)

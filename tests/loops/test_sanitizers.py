@@ -28,7 +28,7 @@ def run(cell):
             assert loops.ready(), (type(cell), loops.reason())
         for batch, sizes in ((1, None), (3, [3, 2, 2, 1]), (17, None), (17, [17, 5, 1])):
             rows = (4, batch) if sizes is None else (sum(sizes),)
-            x = torch.randn(*rows, cell.input_size, dtype=cell.like.dtype, requires_grad=True)
+            x = torch.randn(*rows, cell.input_size, dtype=cell.reference_weight.dtype, requires_grad=True)
             given = None if sizes is None else torch.tensor(sizes)
             state = each(lambda s: s.clone(), cell.initial_state(batch))
             output, final = cell.run(x, state, given, sizes is not None)

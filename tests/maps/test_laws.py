@@ -1,4 +1,4 @@
-"""The laws of the start: angles, powers, group; spec/spectral.md 3.2 and section 10."""
+"""The laws of the start: angles, powers, group."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from engram.maps import SKEW_LAWS, cayley_transform, delay_line, exp_skew, haar, henaff_copy, skew
+from engram.maps import SKEW_LAWS, cayley_transform, delay_matrix, exp_skew, haar, henaff_copy, skew
 
 N = 2000
 
@@ -69,8 +69,8 @@ def test_henaff_matrix_returns_after_its_period() -> None:
     assert float((torch.linalg.matrix_power(v, 100) - torch.eye(20)).abs().max()) > 0.1
 
 
-def test_delay_line_is_nilpotent() -> None:
-    theta = delay_line(5, alpha=0.9, beta=0.1)
+def test_delay_matrix_is_nilpotent() -> None:
+    theta = delay_matrix(5, alpha=0.9, beta=0.1)
     assert float(torch.linalg.matrix_power(theta, 4).abs().max()) > 0.1
     assert not torch.linalg.matrix_power(theta, 5).any()
-    assert torch.equal(delay_line(3, d=0.2).diagonal(), torch.full((3,), 0.2))
+    assert torch.equal(delay_matrix(3, d=0.2).diagonal(), torch.full((3,), 0.2))

@@ -29,27 +29,52 @@ def test_sampling_leaves_the_matrix_alone(name: str) -> None:
     assert not torch.equal(drawn.to(before.dtype), before)
 
 
-@pytest.mark.parametrize("name", FAMILY)
+NO_FORMULA = ("fourier", "givens, L=3", "givens, fft", "givens, fft, complex", "spectral-reflections, m=1")
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILY if name not in NO_FORMULA])
 def test_a_trained_matrix_comes_back(name: str) -> None:
-    """Where there is a formula for the inverse, also away from the start."""
-    module, _ = install(name, 6)
+    """Where there is a formula for the inverse, also away from the start; test_round_trip.py has the others."""
+    module, map = install(name, 6)
+    assert map.has_inverse
     with torch.no_grad():
         for f in free_parameters(module.parametrizations.weight):
             f.add_(torch.randn_like(f), alpha=0.3 if name != "stiefel" and name != "projected" else 0.0)
     matrix = module.weight.detach().clone()
-    if name in ("fourier", "givens, L=3", "givens, fft", "givens, fft, complex", "spectral-reflections, m=1"):
-        pytest.skip("no formula for its inverse")
     module.weight = matrix
     assert float((module.weight.detach() - matrix).abs().max()) < 1e-9
 
 
+def test_which_maps_have_no_formula() -> None:
+    assert {name for name, make in FAMILY.items() if not make(6).has_inverse} == set(NO_FORMULA)
+
+
 @pytest.mark.parametrize("name", FAMILY)
-def test_reloaded_and_pickled(name: str) -> None:
+def test_reloaded_and_copied(name: str) -> None:
     module, _ = install(name, 5)
     other, _ = install(name, 5)
     other.load_state_dict(module.state_dict())
     assert torch.equal(other.weight, module.weight)
     assert torch.equal(copy.deepcopy(module).weight, module.weight)
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILY if name != "free"])  # which is a plain parameter
+def test_pickled(name: str) -> None:
+    """A layer with the map, away from its start: the same numbers, the same state dict, and it can be trained on."""
+    complex = install(name, 5)[0].weight.is_complex()
+    layer = RNN(3, 5, map=FAMILY[name], dtype=torch.complex128 if complex else torch.float64)
+    with torch.no_grad():
+        if name not in ("stiefel", "projected"):  # these store the matrix itself
+            for f in free_parameters(layer.cells[0].parametrizations.weight_hh):
+                f.add_(torch.randn_like(f), alpha=0.3)
+    again = pickle.loads(pickle.dumps(layer))
+    assert again is not layer
+    assert torch.equal(again.weight_hh_l0, layer.weight_hh_l0)
+    assert again.state_dict().keys() == layer.state_dict().keys()
+    x = torch.randn(4, 2, 3, dtype=torch.float64)
+    assert torch.equal(again(x)[0], layer(x)[0])
+    again(x)[0].abs().square().sum().backward()
+    assert all(p.grad is not None for p in free_parameters(again.cells[0].parametrizations.weight_hh) if p.numel())
 
 
 @pytest.mark.parametrize("n", [4, 5, 6, 7])

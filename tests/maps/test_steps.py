@@ -10,6 +10,7 @@ from engram.maps import (
     Projected,
     Schur,
     SoftOrthogonal,
+    SpectralMargin,
     Stiefel,
     StiefelStep,
     attach,
@@ -63,7 +64,7 @@ def test_a_handle_ends_it() -> None:
 
 @pytest.mark.parametrize("complex", [False, True])
 def test_the_multiplicative_step_descends_where_the_printed_one_does_not(complex: bool) -> None:
-    """500 random linear losses at a step of 1e-4 (spec/spectral.md 4.5)."""
+    """500 random linear losses at a step of 1e-4; the printed generator is that of Wisdom et al. 2016."""
     generator = torch.Generator().manual_seed(0)
     ours = printed = 0
     for _ in range(500):
@@ -84,6 +85,55 @@ def test_the_multiplicative_step_descends_where_the_printed_one_does_not(complex
         printed += float(loss(moved)) < float(loss(w))
     assert ours == 500
     assert printed < 400
+
+
+@pytest.mark.parametrize("alpha", [None, 0.9])
+@pytest.mark.parametrize("complex", [False, True])
+def test_three_multiplicative_steps_by_hand(complex: bool, alpha: float | None) -> None:
+    """W <- (I + lr/2 A)^-1 (I - lr/2 A) W, A = G W^* - W G^*; with alpha G is first divided by the root of the mean of
+    |G|^2, m <- alpha m + (1 - alpha) |G|^2, plus eps."""
+    w, lr, eps = haar(5, torch.Generator().manual_seed(1), complex), 0.3, 1e-3
+    parameter = nn.Parameter(w.clone())
+    optimiser = StiefelStep([parameter], lr=lr, alpha=alpha, eps=eps, reproject_every=None)
+    mean, eye = torch.zeros(5, 5, dtype=torch.float64), torch.eye(5, dtype=w.dtype)
+    for seed in (2, 3, 4):
+        g = torch.randn(5, 5, generator=torch.Generator().manual_seed(seed), dtype=w.dtype)
+        parameter.grad = g.clone()
+        optimiser.step()
+        if alpha is not None:
+            mean = alpha * mean + (1 - alpha) * g.abs() ** 2
+            g = g / (mean**0.5 + eps)
+        a = lr / 2 * (g @ w.mH - w @ g.mH)
+        w = torch.linalg.inv(eye + a) @ (eye - a) @ w
+        torch.testing.assert_close(parameter.detach(), w, atol=1e-12, rtol=0)
+
+
+def test_both_sides_of_a_margin_are_rebased() -> None:
+    """U and V each move to their matrix and their entries to zero; W and the singular values stay."""
+    map = SpectralMargin(5, rebase_every=2).double()
+    left, right, p = (f + 0.4 * torch.randn_like(f) for f in map.sample_free(None))
+    before, sides = map(left, right, p), (map.left(left).clone(), map.right(right).clone())
+    kept = p.clone()
+    map.after_step(left, right, p)
+    assert left.any()
+    assert right.any()
+    map.after_step(left, right, p)
+    assert not left.any()
+    assert not right.any()
+    for side, matrix in zip((map.left, map.right), sides, strict=True):
+        torch.testing.assert_close(side.base, matrix, atol=1e-13, rtol=0)
+    assert torch.equal(p, kept)
+    torch.testing.assert_close(map(left, right, p), before, atol=1e-12, rtol=0)
+
+
+def test_the_base_is_projected_after_thirty_moves() -> None:
+    """Rounding that has gathered in the base, here 1e-6 of it, is removed at the 30th move and not before."""
+    map = Exponential(6, rebase_every=2).double()
+    map.base.copy_(haar(6) + 1e-6 * torch.randn(6, 6, dtype=torch.float64))
+    entries = torch.zeros(15, dtype=torch.float64)
+    for step in range(1, 61):
+        map.after_step(entries)
+        assert (orthogonality_error(map.base) < 1e-13) == (step == 60)
 
 
 def test_reprojection_stops_the_drift() -> None:
@@ -125,7 +175,7 @@ def test_penalties() -> None:
 
 
 def test_block_mask_keeps_the_moduli_and_full_does_not() -> None:
-    """spec/spectral.md 4.13: with t inside a block |lambda|^2 = gamma^2 + gamma t sin(theta)."""
+    """Kerg et al. 2019, where it is not said: with t inside a block |lambda|^2 = gamma^2 + gamma t sin(theta)."""
     torch.manual_seed(3)
     for mask in ("block", "full"):
         map = Schur(8, mask)

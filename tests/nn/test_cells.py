@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from engram.checks import ContractError, check_contract
 from engram.errors import EngramError, OptionError
 from engram.maps import Cayley
-from engram.nn import RNN, Cell, ContractError, Recurrent, check_contract
+from engram.nn import RNN, Cell, Recurrent
 from engram.state import Field
 
 TOLERANCE = 1e-10  # float64: sums in another order

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*Function'> should not be insta
 TOLERANCE = 1e-11  # float64: the same operations, at most fused
 LAYERS = REAL | SYSTEMS
 QUICK = {"cayley", "both ways, batch first", "two layers", "modrelu", "goru", "rac", "cprnn", "s4", "s4d"}
-QUICK |= {"own cell under a map", "own cell without a plan", "own cell with an integer"}
+QUICK |= {"lstm", "mingru", "own cell under a map", "own cell without a plan", "own cell with an integer"}
 SIZES = ((5, 2), (7, 3), (9, 5), (33, 4), (8, 7))
 
 

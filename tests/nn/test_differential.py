@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from engram.checks import check_contract
 from engram.errors import DTypeError, ManifoldError, OptionError
-from engram.nn import LEM, Antisymmetric, AntisymmetricRNN, CoRNN, CoRNNState, LEMState, Recurrent, check_contract
+from engram.maps import Antisymmetric
+from engram.nn import LEM, AntisymmetricRNN, CoRNN, CoRNNState, LEMState, Recurrent
 
 TOLERANCE = 1e-12  # float64, sums in another order
 

@@ -135,7 +135,7 @@ def test_the_bias_of_modrelu_stays_real() -> None:
     after.abs().sum().backward()
 
 
-@pytest.mark.parametrize("name", ["urnn", "eurnn", "scurnn", "full-capacity"])
+@pytest.mark.parametrize("name", ["urnn", "eurnn", "scurnn", "full-capacity", "hyland-raetsch"])
 def test_a_complex_layer_asked_for_its_own_precision(name: str) -> None:
     """``.to("cpu", torch.float32)`` of complex64 changes nothing; torch alone would drop the imaginary parts."""
     layer, x = MODELS[name].kind(3, 8), torch.randn(4, 2, 3)

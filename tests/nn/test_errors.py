@@ -59,7 +59,7 @@ SHARED: list[tuple[Callable[[type[nn.Module]], Any], type[EngramError], str]] = 
     (lambda m: rnn(m)(torch.zeros(7, 4, 6)), ShapeError, r"got \(7, 4, 6\)\. Are the axes in that order\?"),
     (lambda m: rnn(m)(torch.zeros(7, 6)), ShapeError, r"4 features .* got \(7, 6\)"),
     (lambda m: rnn(m)(X.double()), DTypeError, r"float64 and the layer torch.float32.* input.to\(torch.float32\) or"),
-    (lambda m: rnn(m)(X.long()), DTypeError, r"input is torch.int64 .* Convert one"),
+    (lambda m: rnn(m)(X.long()), DTypeError, r"input is torch.int64, whole numbers.* Convert it: .*torch.nn.Embedding"),
     (lambda m: rnn(m)(X.to(torch.complex64)), DTypeError, r"input is torch.complex64 and the layer torch.float32"),
     (lambda m: rnn(m)(X.to("meta")), DTypeError, r"input is on meta and the layer on cpu. Move one: input.to\('cpu'\)"),
     (

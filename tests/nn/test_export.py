@@ -16,7 +16,7 @@ from every_layer import COMPLEX, EVERY, FEATURES, HIDDEN, REAL, sequence, slow_b
 DYNAMIC = torch.export.Dim.DYNAMIC
 TOLERANCE = 1e-11  # float64, the same operations
 LAYERS = EVERY | {"in segments": lambda **o: RNN(FEATURES, HIDDEN, checkpoint_every=2, return_sequence=False, **o)}
-QUICK = {"modrelu", "both ways, batch first", "own cell with an integer", "s4d", "eurnn"}
+QUICK = {"modrelu", "both ways, batch first", "mingru", "own cell with an integer", "s4d", "eurnn"}
 
 # torch's own: dynamo makes an object of each autograd.Function that it traces (the maps have some)
 pytestmark = [
@@ -62,7 +62,7 @@ def test_gradients(name: str) -> None:
 def test_without_gradients_of_integers_and_complex_numbers() -> None:
     """torch 2.13 cannot differentiate such a scan: an error, never wrong numbers."""
     for layer in (EVERY["own cell with an integer"](), COMPLEX["eurnn"]()):
-        x = sequence(layer, 5, 3, torch.float32 if not layer.cells[0].like.is_complex() else torch.float64)
+        x = sequence(layer, 5, 3, torch.float32 if not layer.cells[0].reference_weight.is_complex() else torch.float64)
         with pytest.raises((AssertionError, RuntimeError), match=r"outs_to_grad|automatic differentiation"):
             exported(layer, x).module()(x)
 

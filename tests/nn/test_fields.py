@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from engram.checks import check_contract
 from engram.errors import DTypeError, OptionError, ShapeError
-from engram.nn import S4D, AsLSTM, BareCell, Cell, Recurrent, check_contract
+from engram.nn import S4D, AsLSTM, BareCell, Cell, Recurrent
 from engram.state import Field
 
 SLOTS = 5

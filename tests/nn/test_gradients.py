@@ -11,6 +11,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import functional_call
 
 from engram.nn import RNN
+from every_layer import EVERY, sequence
 
 ACTIVATIONS = ("identity", "tanh", "relu", "sigmoid", "modrelu")
 PLACES = ("recurrence", "depth")
@@ -122,3 +123,19 @@ def test_a_gradient_of_the_final_state_alone() -> None:
     # the last output is the state; 6 steps of sums of 4, there and back: 50 eps = 1e-14 of numbers below 10
     torch.testing.assert_close(of_state, of_output, atol=1e-12, rtol=0)
     assert float(of_state[0].abs().max()) > 0
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_each_gradient_has_its_own_memory(name: str) -> None:
+    """torch adds the next gradient in place: b_ih and b_hh of an LSTM, which have the same one, were added to twice."""
+    layer = EVERY[name](dtype=torch.float64)
+    x = sequence(layer, 5, 2)
+    for _ in range(2):
+        layer(x)[0].abs().sum().backward()
+    twice = [None if weight.grad is None else weight.grad.clone() for weight in layer.parameters()]
+    layer.zero_grad()
+    layer(x)[0].abs().sum().backward()
+    once = [weight.grad for weight in layer.parameters()]
+    assert any(grad is not None for grad in once)
+    for both, grad in zip(twice, once, strict=True):
+        torch.testing.assert_close(both, None if grad is None else 2 * grad, rtol=1e-12, atol=1e-12)

@@ -36,7 +36,7 @@ def entries(layer: nn.Module) -> list[nn.Module]:
 
 def is_fresh(layer: Recurrent) -> None:
     """The layer says what it says when every matrix is built now."""
-    x = torch.linspace(-1, 1, 5 * 2 * 3, dtype=layer.cells[0].like.real.dtype).view(5, 2, 3)
+    x = torch.linspace(-1, 1, 5 * 2 * 3, dtype=layer.cells[0].reference_weight.real.dtype).view(5, 2, 3)
     with torch.no_grad():
         found = layer(x)[0]
         for entry in entries(layer):
@@ -46,7 +46,7 @@ def is_fresh(layer: Recurrent) -> None:
 
 
 def optimiser_step(layer: Recurrent) -> None:
-    x = torch.randn(5, 2, 3, dtype=layer.cells[0].like.real.dtype)
+    x = torch.randn(5, 2, 3, dtype=layer.cells[0].reference_weight.real.dtype)
     layer(x)[0].abs().square().sum().backward()
     torch.optim.SGD(layer.parameters(), lr=0.1).step()
     layer.zero_grad()

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from engram import loops
+from engram.checks import check_contract
 from engram.errors import OptionError
 from engram.loops import _linear_scan
-from engram.nn import RNN, DepthRNN, LinearRNN, check_contract
+from engram.nn import RNN, DepthRNN, LinearRNN
 
 
 @pytest.mark.parametrize("kind", [LinearRNN, DepthRNN])
@@ -39,7 +40,7 @@ def test_the_recurrence_written_out() -> None:
 
 
 def test_affine_in_its_input() -> None:
-    """F(x) - F(0) is linear (spec/depth.md, Proposition 2 corrected); F itself is not, with a bias."""
+    """F(x) - F(0) is linear (Proposition 2 of On the Role of Depth, corrected); F itself is not, with a bias."""
     layer, x, y = LinearRNN(2, 3, 2, dtype=torch.float64), randn(6, 4, 2), randn(6, 4, 2)
 
     def moved(input: Tensor) -> Tensor:
@@ -64,7 +65,7 @@ def test_depth_rnn_is_the_rnn_activated_in_depth() -> None:
 
 @pytest.mark.parametrize("kind", [LinearRNN, DepthRNN])
 def test_starts(kind: type[RNN]) -> None:
-    """Spectral radius near 0.58 by the stated law, near 1 by Xavier's, whose biases are zero (spec/depth.md 1)."""
+    """Spectral radius near 0.58 by the stated law, near 1 by Xavier's, whose biases are zero."""
     uniform, xavier = kind(5, 200), kind(5, 200, init="xavier")
     radius = [float(torch.linalg.eigvals(layer.cells[0].weight_hh.detach()).abs().max()) for layer in (uniform, xavier)]
     assert 0.5 < radius[0] < 0.66
@@ -78,7 +79,7 @@ def test_starts(kind: type[RNN]) -> None:
 
 
 def test_counts() -> None:
-    """(2L - 1) n^2 + (L + d) n (spec/depth.md, section 1)."""
+    """(2L - 1) n^2 + (L + d) n."""
     for n, depth, d in ((4, 1, 1), (7, 3, 2), (5, 8, 5)):
         assert sum(p.numel() for p in LinearRNN(d, n, depth).parameters()) == (2 * depth - 1) * n * n + (depth + d) * n
 

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from engram.checks import check_contract
 from engram.errors import DTypeError, OptionError, ShapeError
-from engram.nn import GRU, LSTM, LSTMState, Recurrent, check_contract, laws
+from engram.nn import GRU, LSTM, LSTMState, Recurrent, laws
 
 PAIRS: dict[str, tuple[type[Recurrent], type[nn.RNNBase]]] = {"lstm": (LSTM, nn.LSTM), "gru": (GRU, nn.GRU)}
 FEATURES, HIDDEN, TIME, BATCH = 3, 5, 6, 4

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from engram.checks import check_contract
 from engram.errors import DTypeError, ShapeError
-from engram.nn import MinGRU, MinLSTM, Recurrent, _minimal, check_contract
+from engram.nn import MinGRU, MinLSTM, Recurrent, _minimal
 from engram.nn._decay_scan import decay_scan
 
 KINDS: list[type[Recurrent]] = [MinGRU, MinLSTM]

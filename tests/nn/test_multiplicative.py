@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engram.certify._rac import RAC as Circuit
 from engram.errors import DTypeError, OptionError
+from engram.exact import FieldCircuit
 from engram.loops import use
 from engram.nn import MIRNN, RAC, TensorTrainNet
 
@@ -37,7 +37,7 @@ def test_the_recurrence(depth: int) -> None:
 
 
 def test_two_steps_of_two_layers() -> None:
-    """h^{2,2} = (W_H2 W_I2 h^{1,1}) (W_I2 ((W_H1 h^{1,1}) W_I1 f(x^2))) (spec/arithmetic-circuits.md 5.3)."""
+    """h^{2,2} = (W_H2 W_I2 h^{1,1}) (W_I2 ((W_H1 h^{1,1}) W_I1 f(x^2)))."""
     layer, x = circuit(depth=2), torch.randn(2, 1, 3, dtype=F64)
     (i1, h1), (i2, h2) = [(cell.weight_ih, cell.weight_hh) for cell in layer.cells]
     first = i1 @ x[0, 0]
@@ -117,7 +117,7 @@ def test_the_grid_of_a_certificate_is_the_layer() -> None:
     x = torch.from_numpy(templates.astype(float))[words]
     values = layer(x)[0][-1].detach() @ torch.from_numpy(readout.astype(float))
     assert prime < float(values.abs().max()) < 2**53
-    blocks = [block for _, block in Circuit(prime, inputs, hidden, start, readout, templates).grid(steps)]
+    blocks = [block for _, block in FieldCircuit(prime, inputs, hidden, start, readout, templates).grid(steps)]
     assert np.array_equal(np.concatenate(blocks), values.reshape(9, 9).to(torch.int64).numpy() % prime)
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from engram.checks import check_contract
 from engram.errors import OptionError
 from engram.maps import StiefelStep, orthogonality_error
 from engram.models import MODELS, make_core
@@ -18,13 +19,14 @@ from engram.nn import (
     ExpRNN,
     FullCapacityURNN,
     HouseholderRNN,
+    HylandRaetschRNN,
     NonNormalRNN,
     OrthInitRNN,
     Recurrent,
     ScoRNN,
     ScuRNN,
+    SoftOrthogonalRNN,
     SpectralRNN,
-    check_contract,
 )
 
 
@@ -67,7 +69,7 @@ def count(*modules: nn.Module) -> int:
     return sum(p.numel() for module in modules for p in module.parameters())
 
 
-COUNTS = [  # spec/spectral.md 6.6: layer, its decoder, and an embedding where there is one
+COUNTS = [  # the counts of Kerg et al. 2019: layer, its decoder, and an embedding where there is one
     (NonNormalRNN, 10, 128, 9, 0, 18_953),
     (ExpRNN, 10, 176, 9, 0, 18_929),
     (ExpRNN, 10, 128, 9, 0, 10_697),
@@ -98,6 +100,8 @@ def test_counts_of_the_recurrent_matrix() -> None:
         ScuRNN(1, n): n * n + n,
         URNN(1, n): 7 * n,
         FullCapacityURNN(1, n): n * n,
+        HylandRaetschRNN(1, n): n * n,
+        SoftOrthogonalRNN(1, n): n * n,
         HouseholderRNN(1, n, reflections=m): m * (2 * n - m + 1) // 2,
         NonNormalRNN(1, n): n * n,
         NonNormalRNN(1, 13): 169,
@@ -112,14 +116,66 @@ def test_starts() -> None:
     assert torch.equal(IRNN(3, 4).weight_hh_l0, torch.eye(4))
     assert orthogonality_error(OrthInitRNN(3, 20).weight_hh_l0.detach()) < 1e-5
     assert type(OrthInitRNN(3, 4).weight_hh_l0) is nn.Parameter  # free from the first step on
-    for name in ("urnn", "full-capacity", "eurnn", "scurnn", "exprnn", "scornn", "nnrnn", "householder"):
+    unitary = ("urnn", "full-capacity", "hyland-raetsch", "eurnn", "scurnn")
+    for name in (*unitary, "exprnn", "scornn", "nnrnn", "householder", "soft-orthogonal"):
         layer: Any = make_core(name, 3, 16)
         assert orthogonality_error(layer.weight_hh_l0.detach()) < 1e-5
-        assert layer.weight_hh_l0.is_complex() == (name in ("urnn", "full-capacity", "eurnn", "scurnn"))
+        assert layer.weight_hh_l0.is_complex() == (name in unitary)
     urnn = URNN(3, 4000)
     assert float(urnn.start_l0.detach().abs().square().sum()) == pytest.approx(1.0, rel=0.1)  # E |h_0|^2 = 1
     assert not urnn.mod_bias_l0.any()
     assert torch.equal(EURNN(3, 4).mod_bias_l0, torch.full((4,), -0.01))
+
+
+def test_variance_of_the_first_input_weights() -> None:
+    """uRNN: Glorot uniform, real and imaginary parts each of variance 1/(D + H); the others Glorot normal, 2/(D + H).
+
+    Of n numbers of a bounded or normal distribution the variance is known to sqrt(2/n): 1.4 % of 10,000, times four.
+    """
+    for kind, share in ((URNN, 1.0), (ScuRNN, 1.0), (ExpRNN, 2.0), (SoftOrthogonalRNN, 2.0)):
+        weight = kind(100, 100).weight_ih_l0.detach()
+        for part in (weight.real, weight.imag) if weight.is_complex() else (weight,):
+            assert float(part.var()) == pytest.approx(share / 200, rel=0.057), kind
+    bound = (3 / 200) ** 0.5
+    largest = torch.view_as_real(URNN(100, 100).weight_ih_l0.detach()).abs().max()
+    assert 0.99 * bound < float(largest) <= bound
+
+
+def test_the_exponential_of_hyland_and_raetsch() -> None:
+    """W = exp(sum nu_j T_j) with the basis of u(N) written out: i E_aa, E_ab - E_ba, i (E_ab + E_ba)."""
+    n, layer = 4, HylandRaetschRNN(2, 4, init="identity", dtype=torch.float64)
+    nu = layer.cells[0].parametrizations.weight_hh.original0
+    with torch.no_grad():
+        nu.normal_()
+    above = [(a, b) for a in range(n) for b in range(a + 1, n)]
+    total = torch.zeros(n, n, dtype=torch.complex128)
+    for value, (a, b) in zip(nu.detach(), above, strict=False):
+        total[a, b] += value
+        total[b, a] -= value
+    for value, (a, b) in zip(nu.detach()[len(above) :], above, strict=False):
+        total[a, b] += 1j * value
+        total[b, a] += 1j * value
+    for value, a in zip(nu.detach()[2 * len(above) :], range(n), strict=True):
+        total[a, a] += 1j * value
+    torch.testing.assert_close(layer.weight_hh_l0.detach(), torch.linalg.matrix_exp(total), atol=1e-12, rtol=0)
+
+
+def test_the_penalty_of_two_layers_is_a_sum() -> None:
+    """lambda |W^T W - I|^2 of each of the four cells, added up."""
+    layer = SoftOrthogonalRNN(3, 4, 2, bidirectional=True, strength=0.3, dtype=torch.float64)
+    with torch.no_grad():
+        for cell in layer.cells:
+            cell.parametrizations.weight_hh.original.normal_()
+    eye = torch.eye(4, dtype=torch.float64)
+    matrices = [cell.weight_hh.detach() for cell in layer.cells]
+    expected = sum(0.3 * float((w.T @ w - eye).square().sum()) for w in matrices)
+    assert float(layer.penalty().detach()) == pytest.approx(expected, rel=1e-12)
+    assert len(matrices) == 4
+    spectral = SoftOrthogonalRNN(3, 4, strength=2.0, norm="spectral", dtype=torch.float64)
+    with torch.no_grad():
+        (w := spectral.cells[0].parametrizations.weight_hh.original).normal_()
+    largest = float(torch.linalg.svdvals(w.detach().T @ w.detach() - eye).max())
+    assert float(spectral.penalty().detach()) == pytest.approx(2 * largest**2, rel=1e-12)
 
 
 def test_determinants() -> None:

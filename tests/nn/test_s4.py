@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from engram import loops
+from engram.checks import check_contract
 from engram.errors import DTypeError, OptionError, ShapeError
-from engram.nn import S4, S4D, S4Cell, S4State, check_contract
+from engram.nn import S4, S4D, S4Cell, S4State
 
 LAYERS: dict[str, Callable[..., S4D]] = {
     "S4": S4,
@@ -92,7 +94,7 @@ def test_the_last_step_only_and_segments(make: Callable[..., S4D], measure: Any,
     torch.testing.assert_close(layer(x)[0][-1], found["value 0"], atol=1e-12, rtol=0)
 
 
-# The paper's Table 2: L, H, N, n_ssm (0: a copy a feature), the exact count (spec/depth.md, section 7)
+# The paper's Table 2: L, H, N, n_ssm (None: a copy per feature), the exact count (On the Role of Depth)
 TABLE = [
     *((layers, hidden, 4, 1, count) for _ in ("Retrieval", "ListOps")
       for layers, hidden, count in ((6, 256, 808_008), (2, 446, 808_176), (3, 364, 810_300), (8, 221, 806_304))),
@@ -117,10 +119,21 @@ def test_the_table_has_16_entries() -> None:
 
 @pytest.mark.parametrize(("layers", "count"), [(4, 859_172), (8, 1_651_748)])
 def test_counts_of_the_text_network(layers: int, count: int) -> None:
-    """Embedding of 107, encoder, blocks of N = 64, decoder (spec/depth.md, section 8)."""
+    """Embedding of 107, encoder, blocks of N = 64, decoder."""
     blocks = S4(107, 256, layers, n_ssm=None, device="meta")
     found = sum(p.numel() for part in (blocks, nn.Linear(256, 107, device="meta")) for p in part.parameters())
     assert found + 107 * 107 == count
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5, 8])
+def test_two_sided_convolution_of_any_length(steps: int) -> None:
+    """Also of two and three steps, where a circle one shorter would still be a size that the FFT likes (3 and 5)."""
+    u, ahead, back = randn(steps, 2, 3), randn(3, steps), randn(3, steps)
+    expected = torch.zeros_like(u)
+    for t in range(steps):
+        for s in range(steps):
+            expected[t] += (ahead[:, t - s] if s <= t else back[:, s - t - 1]) * u[s]
+    torch.testing.assert_close(loops.convolve(u, ahead, back), expected, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("kind", [S4, S4D])
@@ -150,11 +163,40 @@ def test_norms() -> None:
     torch.testing.assert_close(output.mean(-1), torch.zeros(5, 4, dtype=torch.float64), atol=1e-12, rtol=0)
 
 
-def test_dropout_inside_a_block() -> None:
-    layer = S4(3, 4, state_size=4, block_dropout=0.5)
-    x = torch.randn(6, 2, 3)
-    assert not layer(x)[0].equal(layer(x)[0])
-    assert layer.eval()(x)[0].equal(layer(x)[0])
+@pytest.mark.parametrize("kind", [S4, S4D])
+def test_dropout_inside_a_block(kind: type[S4D]) -> None:
+    """y = x + drop(GLU(W drop(GELU(drop(s))) + b)): three masks, sampled in this order, each scaled by 1/(1 - p)."""
+    layer = kind(4, 4, state_size=4, block_dropout=0.5, dtype=torch.float64)
+    cell, x = layer.cells[0], randn(6, 2, 4)
+    u = cell.norm(x)
+    s = loops.convolve(u, *cell.space.discretize().kernel(6)) + cell.space.skip * u
+    torch.manual_seed(5)
+    found = layer(x)[0]
+    torch.manual_seed(5)
+    masks = [F.dropout(torch.ones(6, 2, 4, dtype=torch.float64), 0.5) for _ in range(3)]
+    assert {float(v) for mask in masks for v in mask.unique()} == {0.0, 2.0}
+    expected = x + masks[2] * F.glu(cell.mix(masks[1] * F.gelu(masks[0] * s)), -1)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    expected = x + F.glu(cell.mix(F.gelu(s)), -1)
+    torch.testing.assert_close(layer.eval()(x)[0], expected, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("kind", [S4, S4D])
+def test_variances_of_the_first_weights(kind: type[S4D]) -> None:
+    """C is complex standard normal, each part of variance 1/2, and D standard normal; log Delta is uniform.
+
+    Of n normal numbers the variance is known to sqrt(2/n): 0.88 % of 25,600 and 7 % of 400, times four.
+    """
+    space = kind(400, 400, state_size=64, device="cpu").cells[0].space
+    for part in space.weight_c.detach().unbind(-1):
+        assert float(part.var()) == pytest.approx(0.5, rel=0.05)
+        assert abs(float(part.mean())) < 4 * (0.5 / part.numel()) ** 0.5
+    assert float(space.skip.detach().var()) == pytest.approx(1.0, rel=0.28)
+    steps = space.log_step.detach()
+    low, high = torch.tensor(0.001).log(), torch.tensor(0.1).log()
+    assert float(steps.min()) >= low - 1e-6
+    assert float(steps.max()) <= high + 1e-6
+    assert float(steps.var()) == pytest.approx(float(high - low) ** 2 / 12, rel=0.2)  # sqrt(0.8/n) = 4.5 %, times four
 
 
 def test_copies(make: Callable[..., S4D]) -> None:

@@ -48,7 +48,7 @@ def test_the_kernel_is_the_plain_step(kind: Any, residual: bool) -> None:
 
 
 def test_the_factored_form_is_the_full_tensor() -> None:
-    """n = 4, d = 3, R = 5 (spec/depth.md section 1)."""
+    """n = 4, d = 3, R = 5 (On the Role of Depth)."""
     factored, whole = make(CPRNN, 3, 4, rank=5), make(SecondOrderRNN, 3, 4)
     with torch.no_grad():
         for name in ("weight_ih", "weight_hh", "bias"):
@@ -59,7 +59,7 @@ def test_the_factored_form_is_the_full_tensor() -> None:
 
 
 def test_parameter_counts() -> None:
-    """The trunk (spec/depth.md section 1), h_0 not counted."""
+    """The trunk, h_0 not counted."""
     d, n, depth, rank = 3, 5, 3, 2
     plain = (2 * depth - 1) * n**2 + (depth + d) * n
     counts = {
@@ -93,7 +93,7 @@ def test_parity_by_a_bilinear_network() -> None:
 
 
 def test_parity_from_a_zero_state() -> None:
-    """A = delta, U = I, V = 0, b = -1 and the read-out h + 1 (spec/depth.md section 6)."""
+    """A = delta, U = I, V = 0, b = -1 and the read-out h + 1."""
     layer = make(SecondOrderRNN, 5, 5, activation="identity")
     cell = layer.cells[0]
     with torch.no_grad():

@@ -11,7 +11,7 @@ from engram.maps import MAPS
 from engram.models import MODELS
 from engram.nn import RNN, Recurrent
 
-COMPLEX = ("urnn", "full-capacity", "eurnn", "scurnn")
+COMPLEX = ("urnn", "full-capacity", "hyland-raetsch", "eurnn", "scurnn")
 
 
 def under(map: str) -> Callable[..., Recurrent]:

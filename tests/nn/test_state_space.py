@@ -1,4 +1,4 @@
-"""The mathematics of S4 and S4D, each fast form against dense matrices (spec/depth.md, section 2, "Verified")."""
+"""The mathematics of S4 and S4D, each fast form against dense matrices (Gu et al. 2022)."""
 
 import math
 

@@ -6,8 +6,8 @@ from itertools import product
 import pytest
 import torch
 
-from engram.certify._tensor_train import constructed_train
 from engram.errors import DTypeError, OptionError, ShapeError
+from engram.exact import constructed_train
 from engram.models import MODELS
 from engram.nn import RAC, CPNet, TensorTrainNet
 
@@ -51,7 +51,7 @@ def test_one_hot_inputs_read_the_tensor() -> None:
 
 
 def test_the_cores_of_the_proof_accept_pairs_of_equal_letters() -> None:
-    """On [q]^d the tensor of the construction is [i_1 = i_2][i_3 = i_4] ... (spec/tensor-train.md 4.2)."""
+    """On [q]^d the tensor of the construction is [i_1 = i_2][i_3 = i_4] ... (Khrulkov et al. 2018)."""
     cores = constructed_train(3, 3, 4, 10007)
     net = TensorTrainNet(3, 3, 1, 4, features=0, equal_cores=True, dtype=F64)
     with torch.no_grad():
@@ -75,7 +75,7 @@ def test_a_cp_network_is_its_whole_tensor(rescale: bool) -> None:
 
 
 def test_parameter_counts() -> None:
-    """spec/tensor-train.md 2.6: the example, and both readings."""
+    """Counts of the thesis (Alkin 2024): the example, and both readings."""
     n, m, r, d, y = 49, 4, 16, 16, 10
     counts = {
         (False, False): m * r + (d - 2) * m * r**2 + m * r * y,

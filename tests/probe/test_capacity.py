@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import NonFiniteError
-from engram.probe import Subject, memory_capacity
+from engram.probe import MemoryCapacity, Subject, memory_capacity
 
 
 @pytest.mark.parametrize("size", [1, 5, 12])
@@ -123,4 +123,24 @@ def test_a_wide_state_is_sampled(linear: Any) -> None:
     line = linear(torch.diag(torch.ones(size - 1), -1), torch.eye(size)[:, :1])
     found = memory_capacity(line, lags=5, samples=2000)
     assert found.states == 500
-    assert "random combinations of its 600" in found.words()
+    assert "random combinations of its 600 numbers" in found.words()
+
+
+@pytest.mark.parametrize(("lags", "channels", "expected"), [(8, 1, 9), (60, 1, 34), (60, 2, 17)])
+def test_how_far_products_go(linear: Any, lags: int, channels: int, expected: int) -> None:
+    """The lags of which all products, n (n + 1) / 2 of them, are at most 600: n = 34 numbers."""
+    found = memory_capacity(linear(0.5 * torch.eye(2), torch.ones(2, channels)), lags=lags)
+    assert found.product_lags == expected
+
+
+@pytest.mark.parametrize(("lags", "size", "samples"), [(30, 2, 2001), (30, 150, 3000), (9, 2, 2000)])
+def test_how_many_samples(linear: Any, lags: int, size: int, samples: int) -> None:
+    """20 N, at least 2,000, in whole sequences that are read at a tenth of the lags."""
+    found = memory_capacity(linear(0.5 * torch.eye(size), torch.ones(size, 1)), lags=lags)
+    assert found.samples == samples
+
+
+def test_reach_and_floor() -> None:
+    """The last lag at half of the best one; with nothing above the floor, lag 0."""
+    assert MemoryCapacity([1.0, 0.4, 0.5, 0.49], 2.39, 0.0, 2, 5, "state", 2000, 0.1).reach == 2
+    assert MemoryCapacity([0.0, 0.0, 0.0], 0.0, 0.0, 2, 5, "state", 2000, 0.1).reach == 0

@@ -1,4 +1,4 @@
-"""Fisher memory: every fact of spec/spectral.md 5.1, its Table 5, and steps that are not linear."""
+"""Fisher memory: closed forms, Table 5 of Kerg's thesis (section 3.4), and steps that are not linear."""
 
 import json
 import math
@@ -11,13 +11,12 @@ from matplotlib.figure import Figure
 from scipy.linalg import solve_discrete_lyapunov
 
 from engram.errors import EngramError, NonFiniteError, OptionError, ShapeError
-from engram.probe._extended import extended
-from engram.probe._fisher import FisherMemory, fisher_memory
-from engram.probe._fisher_steps import linearise, sampled_fisher_memory
+from engram.probe import FisherMemory, fisher_memory, linearise, sampled_fisher_memory
+from engram.probe.fisher._extended import extended
 
 
 def theta(size: int, alpha: float, beta: float = 0.0, diagonal: float = 0.0) -> np.ndarray:
-    """The family of spec 5.2: alpha below the diagonal, beta further below."""
+    """Eq. 3.4.2 of the thesis: alpha below the diagonal, beta further below."""
     return np.tril(np.full((size, size), beta), -2) + np.diag(np.full(size - 1, alpha), -1) + diagonal * np.eye(size)
 
 
@@ -49,7 +48,7 @@ def test_the_definition(size: int) -> None:
 
 @pytest.mark.parametrize("eps", [1.0, 0.2])
 def test_normal(eps: float) -> None:
-    """Fact 1: J^(s) = I / eps."""
+    """Normal W: J^(s) = I / eps."""
     q = np.linalg.qr(np.random.default_rng(0).normal(size=(9, 9)))[0]
     for w in (0.9 * q, q @ np.diag(np.linspace(-0.8, 0.9, 9)) @ q.T):
         found = fisher_memory(w, q[0], noise=eps)
@@ -59,7 +58,7 @@ def test_normal(eps: float) -> None:
 
 @pytest.mark.parametrize("steps", [None, 6, 37])
 def test_trace(steps: int | None) -> None:
-    """Fact 2: Tr J^(s) = N / eps for any W, for a finite past too; so J_tot <= N |v|^2 / eps."""
+    """Tr J^(s) = N / eps for any W, for a finite past too; so J_tot <= N |v|^2 / eps."""
     rng = np.random.default_rng(1)
     for size in (2, 5, 8):
         w, v = stable(rng, size), rng.normal(size=size)
@@ -73,7 +72,10 @@ def test_trace(steps: int | None) -> None:
     ("alpha", "total"), [(0.5, None), (1, None), (2, 10.80), (10, 18.11), (100, 19.81), (1000, 19.981)]
 )
 def test_delay_line(alpha: float, total: float | None) -> None:
-    """Facts 3 and 4; the units differ by up to 10^28 in size and float64 is still exact, for C is diagonal."""
+    """J(k) = alpha^k (alpha - 1) / (alpha^(k+1) - 1), and its sum.
+
+    The units differ by up to 10^28 in size and float64 is still exact, for C is diagonal.
+    """
     n, alpha = 20, float(alpha)
     found = fisher_memory(theta(n, math.sqrt(alpha)), first(n), lags=25)
     k = np.arange(n)
@@ -87,7 +89,7 @@ def test_delay_line(alpha: float, total: float | None) -> None:
 
 
 def test_growth_bound() -> None:
-    """Fact 5: no W has more than the delay line that grows as it does."""
+    """No W has more than the delay line that grows as it does."""
     rng = np.random.default_rng(2)
     for size in [2, 3, 4, 5, 6, 7] * 20:
         found = fisher_memory(stable(rng, size, rng.uniform(0.1, 0.95)), rng.normal(size=size))
@@ -95,7 +97,7 @@ def test_growth_bound() -> None:
 
 
 def test_rotation_changes_nothing() -> None:
-    """Fact 6."""
+    """J_kl is the same in every orthonormal basis."""
     rng = np.random.default_rng(3)
     q, w, v = np.linalg.qr(rng.normal(size=(6, 6)))[0], stable(rng, 6), rng.normal(size=6)
     np.testing.assert_allclose(
@@ -108,7 +110,7 @@ def test_rotation_changes_nothing() -> None:
     [(0.9, 0.05, 2.473), (0.9, 0.15, 3.030), (0.9, 0.25, 4.647), (0.8, 0.25, 2.446), (0.8, 0.3, 3.191)],
 )
 def test_feedback(ahead: float, back: float, total: float) -> None:
-    """Fact 7, N = 30."""
+    """A delay line with feedback, N = 30; numbers of independent sums."""
     found = fisher_memory(theta(30, ahead) + np.diag(np.full(29, back), 1), first(30))
     assert found.total == pytest.approx(total, abs=6e-4)
 
@@ -152,10 +154,10 @@ def test_float64_knows_that_it_fails() -> None:
 def test_extended_is_the_same(steps: int | None) -> None:
     rng = np.random.default_rng(4)
     w, v = stable(rng, 5), rng.normal(size=5)
-    plain, exact = (fisher_memory(w, v, steps=steps, precision=name) for name in ("float64", "extended"))
-    np.testing.assert_allclose(exact.matrix, plain.matrix, atol=1e-11)
-    np.testing.assert_allclose(exact.spatial, plain.spatial, atol=1e-11)
-    assert exact.total == pytest.approx(plain.total, rel=1e-11)
+    double, exact = (fisher_memory(w, v, steps=steps, precision=name) for name in ("float64", "extended"))
+    np.testing.assert_allclose(exact.matrix, double.matrix, atol=1e-11)
+    np.testing.assert_allclose(exact.spatial, double.spatial, atol=1e-11)
+    assert exact.total == pytest.approx(double.total, rel=1e-11)
     assert exact.error < 1e-15
 
 
@@ -196,7 +198,7 @@ def test_complex_is_its_real_form() -> None:
 
 
 def test_lower_bound_of_the_triangle() -> None:
-    """Proposition 3.4.1 in its sharper form, spec 5.4, attained by the delay line."""
+    """Proposition 3.4.1 of the thesis in a sharper form, attained by the delay line."""
     rng = np.random.default_rng(6)
     least = math.inf
     for size in [2, 3, 5, 8] * 10:
@@ -266,6 +268,19 @@ def test_sampled_linear() -> None:
     assert found.method == "sampled (4000 paths)"
 
 
+def test_few_paths_are_corrected_for() -> None:
+    """The mean of many estimates from 14 paths of 2 units; without its factor of 10 / 13 it is 1.3 times J_tot."""
+    w, u = torch.tensor([[0.5, 0.2], [0.0, -0.3]]).double(), torch.tensor([[1.0], [0.5]]).double()
+    exact = fisher_memory(w, u[:, 0], steps=3).total
+    start, quiet, generator = torch.zeros(2).double(), torch.zeros(3, 1).double(), torch.Generator().manual_seed(0)
+    totals = [
+        sampled_fisher_memory(lambda h, x: h @ w.T + x @ u.T, start, quiet, paths=14, generator=generator).total
+        for _ in range(200)
+    ]
+    # An inverse Wishart matrix of 13 degrees of freedom: relative deviation sqrt(2 / 8) of one estimate.
+    assert np.mean(totals) == pytest.approx(exact, rel=4 * math.sqrt(2 / 8 / 200))
+
+
 def test_sampled_tanh() -> None:
     """Weak noise: as the linear net. Strong noise saturates the units, and less is left than the linear net keeps."""
     exact, found = sampled(1.0, 1e-6)
@@ -284,14 +299,14 @@ def test_sampled_tanh() -> None:
         (theta(10, 1.2).T, "less than"),
     ],
 )
-def test_told_and_drawn(w: np.ndarray, said: str) -> None:
+def test_words_and_plot(w: np.ndarray, said: str) -> None:
     found = fisher_memory(w, first(10), noise=0.1)
     assert said in found.words()
-    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert told["total"] == found.total
-    assert len(told["curve"]) == 20
+    numbers = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert numbers["total"] == found.total
+    assert len(numbers["curve"]) == 20
     axes = Figure().subplots()
-    found.draw(axes)
+    found.plot(axes)
     heights = [line.get_ydata()[0] for line in axes.lines]
     assert found.normal_bound in heights
     assert found.bound in heights

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import engram
-from engram.probe import fit_decay, gradient_reach
-from engram.probe._decay import horizon
+from engram.probe import Decay, fit_decay, gradient_reach
+from engram.probe._decay import expected_horizon, horizon
 
 
 def orthogonal(size: int) -> Tensor:
@@ -32,11 +32,11 @@ def test_scaled_rotation(linear: Any, c: float, kind: str, verdict: str) -> None
     assert verdict in found.words()
 
 
-def test_slow_decay_is_foreseen(linear: Any) -> None:
+def test_a_slow_decay_is_extrapolated(linear: Any) -> None:
     """0.99^k has not come to 1 % after 100 steps, and will at 458.2."""
     found = gradient_reach(linear(0.99 * orthogonal(4), torch.ones(4, 1)), length=100)
     assert found.horizon is None
-    assert found.foreseen == pytest.approx(np.log(0.01) / np.log(0.99), rel=1e-6)
+    assert found.expected == pytest.approx(np.log(0.01) / np.log(0.99), rel=1e-6)
     assert found.verdict == "keeps"
 
 
@@ -122,7 +122,7 @@ def test_many_outputs_are_sampled(linear: Any) -> None:
     expected = 0.9 ** np.arange(20) * float(layer.weight_ih_l0.detach().norm())
     np.testing.assert_allclose(found.norms, expected, rtol=0.1)
     assert not found.exact
-    assert "sampled" in found.words()
+    assert "Sampled with 32 random vectors" in found.words()
 
 
 def test_no_gradient_at_all() -> None:
@@ -140,7 +140,14 @@ def test_rates_are_found(rate: float) -> None:
 
 
 def test_noise_is_irregular() -> None:
-    assert fit_decay(np.exp(5 * np.random.default_rng(0).normal(size=400))).kind in ("irregular", "flat")
+    """Of 40 noisy curves without a trend none counts as a decay: weak noise is flat, strong noise often irregular."""
+    kinds = {
+        size: [fit_decay(np.exp(size * np.random.default_rng(seed).normal(size=400))).kind for seed in range(40)]
+        for size in (0.1, 5)
+    }
+    assert set(kinds[0.1]) == {"flat"}
+    assert set(kinds[5]) == {"irregular", "flat"}
+    assert kinds[5].count("irregular") >= 10
 
 
 def test_horizon() -> None:
@@ -148,7 +155,41 @@ def test_horizon() -> None:
     assert horizon(np.array([1.0, 0.5])) is None
 
 
-def test_what_is_too_large_to_count_is_said(linear: Any) -> None:
+def test_overflow_is_said(linear: Any) -> None:
     found = gradient_reach(linear(1e20 * torch.eye(2), torch.ones(2, 1)), length=30)
     assert found.verdict == "explodes"
-    assert "from lag 8 on it is too large to count" in found.words()
+    assert "from lag 8 on it is too large for floating point numbers" in found.words()
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"), [(0.51, "flat"), (0.49, "exponential"), (1.99, "flat"), (2.01, "exponential")]
+)
+def test_less_than_a_factor_of_two_is_flat(end: float, kind: str) -> None:
+    """From lag 1 to the last lag; lag 0 does not count."""
+    law = fit_decay(np.r_[77.0, end ** np.linspace(0, 1, 40)])
+    assert law.kind == kind
+    assert law.change == pytest.approx(end)
+
+
+def test_half_of_the_variance() -> None:
+    """A line plus zigzag: r^2 = a^2 / (a^2 + b^2) of the variances, irregular below one half."""
+    lags = np.arange(400)
+    slope = (lags - lags.mean()) / lags.std()
+    for zigzag, kind in ((0.9, "exponential"), (1.1, "irregular")):
+        law = fit_decay(np.exp(-slope + zigzag * (-1.0) ** lags))
+        assert law.kind == kind
+        assert law.r2 == pytest.approx(1 / (1 + zigzag**2), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("law", "lag"),
+    [
+        (Decay("exponential", -0.1, 0.5, 1.0), np.log(100) / 0.1),
+        (Decay("polynomial", -2.0, 0.5, 1.0), 9.0),  # (1 + 9)^-2 = 1 %
+        (Decay("exponential", 0.1, 2.0, 1.0), None),
+        (Decay("flat", -0.1, 0.9, 1.0), None),
+        (Decay("polynomial", -0.001, 0.9, 1.0), None),  # e^4605 steps
+    ],
+)
+def test_where_a_law_reaches_one_percent(law: Decay, lag: float | None) -> None:
+    assert expected_horizon(law) == (None if lag is None else pytest.approx(lag))

@@ -13,7 +13,7 @@ from torch import Tensor
 from engram.errors import EngramError, NonFiniteError, OptionError, ShapeError
 from engram.nn import ExpRNN
 from engram.probe._lyapunov import Lyapunov, lyapunov
-from engram.probe._tangents import push
+from engram.probe._tangents import step_with_tangents
 
 
 def none(batch: int, length: int) -> Tensor:
@@ -50,7 +50,7 @@ def test_rotation() -> None:
     turn = torch.linalg.qr(torch.randn(5, 5).double())[0]
     found = lyapunov(matrix_step(turn), torch.randn(3, 5).double(), none(3, 60))
     np.testing.assert_allclose(found.exponents, 0, atol=1e-13)
-    assert "that is 0" in found.words()
+    assert "neutral" in found.words()
     layer = ExpRNN(1, 6, batch_first=True, activation="identity", dtype=torch.float64)
     found = lyapunov(lambda h, x: layer(x[:, None], h[None])[1][0], torch.zeros(1, 6).double(), none(1, 30))
     np.testing.assert_allclose(found.exponents, 0, atol=1e-13)
@@ -135,7 +135,7 @@ def test_dead_directions() -> None:
     found = lyapunov(lambda h, x: 0 * h + x, torch.ones(1, 2).double(), none(1, 20))
     assert (found.exponents == -math.inf).all()
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["exponents"] == [None, None]
-    assert "dies outright" in found.words()
+    assert "dies after some steps" in found.words()
 
 
 @pytest.mark.parametrize("count", [1, 12])
@@ -154,7 +154,7 @@ def test_one_dead_direction() -> None:
     w = torch.diag(torch.tensor([0.5, 0.0, 2.0], dtype=torch.float64))
     found = lyapunov(matrix_step(w), torch.zeros(1, 3).double(), none(1, 60))
     np.testing.assert_allclose(found.exponents, [math.log(2), -math.log(2), -math.inf], atol=1e-12)
-    assert "1 of 3 directions die outright" in found.words()
+    assert "1 of 3 directions die at once" in found.words()
     assert found.total == -math.inf
 
 
@@ -168,7 +168,7 @@ def test_reverse_mode_where_there_is_no_forward_mode() -> None:
 
     state, x = torch.randn(4, 6), torch.randn(4, 2)
     frame, inner = torch.randn(4, 6, 5), torch.randn(4, 2, 5)
-    following, moved = push(step, state, x, frame, inner)
+    following, moved = step_with_tangents(step, state, x, frame, inner)
     layer.double()
     right = [step(state.double() + e * frame[..., 2], x.double() + e * inner[..., 2]) for e in (1e-6, -1e-6)]
     torch.testing.assert_close(moved[..., 2].double(), (right[0] - right[1]).detach() / 2e-6, rtol=1e-4, atol=1e-5)
@@ -193,8 +193,8 @@ def test_only_a_backward_pass() -> None:
     w, u = torch.randn(3, 3).double(), torch.randn(3, 2).double()
     state, x = torch.randn(4, 3).double(), torch.randn(4, 2).double()
     frames = (torch.randn(4, 3, 5).double(), torch.randn(4, 2, 5).double())
-    opaque = push(lambda h, x: Opaque.apply(h @ w.T + x @ u.T), state, x, *frames)
-    open_ = push(lambda h, x: (h @ w.T + x @ u.T) ** 2, state, x, *frames)
+    opaque = step_with_tangents(lambda h, x: Opaque.apply(h @ w.T + x @ u.T), state, x, *frames)
+    open_ = step_with_tangents(lambda h, x: (h @ w.T + x @ u.T) ** 2, state, x, *frames)
     torch.testing.assert_close(opaque, open_, rtol=1e-12, atol=1e-12)
 
 
@@ -227,20 +227,20 @@ def test_a_slow_loss_is_not_called_a_kept_past() -> None:
         lyapunov(matrix_step(g * torch.eye(3).double()), torch.ones(1, 3).double(), none(1, 40), count=2).words()
         for g in (0.95, 1.0, 1.1)
     ]
-    assert "stable. A small difference of the state, a memory too, is halved every 13.5 steps" in words[0]
-    assert "that is 0" in words[1]
-    assert "at least 2 of 3 directions" in words[2]
+    assert "stable, a small difference of the state is halved every 13.5 steps" in words[0]
+    assert "neutral" in words[1]
+    assert "At least 2 of 3 directions grow" in words[2]
 
 
-def test_told_and_drawn() -> None:
+def test_words_and_plot() -> None:
     w = torch.diag(torch.tensor([0.5, 0.25])).double()
     found = lyapunov(matrix_step(w), torch.ones(1, 2).double(), none(1, 100))
     assert "halved every 1 steps" in found.words()
-    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert told["exponents"] == found.exponents.tolist()
-    assert told["dimension"] == 0
+    numbers = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert numbers["exponents"] == found.exponents.tolist()
+    assert numbers["dimension"] == 0
     axes = Figure().subplots()
-    found.draw(axes)
+    found.plot(axes)
     assert axes.containers
 
 
@@ -258,3 +258,19 @@ def test_dimension(exponents: list[float], size: int, dimension: float | None) -
     """Kaplan and Yorke by hand."""
     values = np.array(exponents)
     assert Lyapunov(values, 0 * values, values[None], 10, 0, 1, size).dimension == pytest.approx(dimension)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "error", "steps", "word"),
+    [
+        (0.019, 0.01, 1000, "neutral"),  # two standard errors
+        (0.021, 0.01, 1000, "unstable"),
+        (-0.021, 0.01, 1000, "stable"),
+        (0.068, 0.0, 10, "neutral"),  # e^0.68 < 2 over all steps
+        (0.070, 0.0, 10, "unstable"),
+    ],
+)
+def test_what_counts_as_zero(exponent: float, error: float, steps: int, word: str) -> None:
+    values = np.array([exponent])
+    found = Lyapunov(values, np.array([error]), values[None], steps, 0, 1, 1)
+    assert found.headline().startswith(f"{word}, ")

@@ -7,15 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import engram
 from engram.errors import OptionError, RunError, ShapeError
-from engram.probe import PARTS, Cost, Subject, profile, profile_run
+from engram.probe import PARTS, Cost, NotMeasured, Subject, fisher_memory, profile, profile_run
 from engram.tasks import Adding, Copy, PAutomaC, StartEnd, Task
 from engram.train import RunDirectory, Settings, train
+from readable import faults, strange_colors
 
 KEYS = {"gradient_reach", "fisher_memory", "memory_capacity", "spectrum", "lyapunov", "separation_rank"}
 
@@ -34,10 +36,20 @@ def test_all_parts(lstm: Any) -> None:
     assert len(found["gradient_reach"]["norms"]) == 40
     assert len(found["memory_capacity"]["lags"]) == 41
     assert found["lyapunov"]["exponents"][0] < 0
-    assert "linearised" in found["notes"][0]
-    assert "Jacobian of a step" in found["notes"][1]
+    assert "step linearised" in found["notes"][0]
+    assert "gated model: the spectrum is that of the step's Jacobian" in found["notes"][1]
+
+
+def test_words_say_the_verdict_first(lstm: Any) -> None:
+    lines = lstm.words().splitlines()
+    assert lines[0] == "LSTM (LSTM: 3 inputs, 6 outputs, a state of 12 numbers), 40 steps"
+    assert lines[1].startswith("Verdict: The gradient vanishes, from ")
+    assert lstm.verdict == lines[1].removeprefix("Verdict: ") == lstm.to_dict()["verdict"]
+    assert lines[2:4] == [f"Note: {note}" for note in lstm.notes]
+    assert lines[4:] == [f"- {part.words()}" for part in lstm.parts.values()]
     for part in lstm.parts.values():
-        assert (part if isinstance(part, str) else part.words()) in lstm.words()
+        if not isinstance(part, NotMeasured):
+            assert part.words().startswith(f"{part.title}: {part.headline()}")
 
 
 def test_a_matrix_that_is_a_rate_of_change() -> None:
@@ -63,6 +75,37 @@ def test_the_parts_agree(linear: Any) -> None:
     assert found.notes == []  # linear: nothing was linearised
 
 
+def test_where_a_model_is_linearised() -> None:
+    """At the state after the first sequence, with its last input; tanh has the slope 1 - h^2 of the next state."""
+    model = nn.RNN(2, 4, dtype=torch.float64)
+    x = 2 * torch.randn(12, 3, 2, dtype=torch.float64)
+    found = profile(model, data=x, length=12, parts=["fisher_memory"]).parts["fisher_memory"]
+    state = model(x[:, :1])[1].detach()
+    following = model(x[-1:, :1], state)[1].detach()
+    slope = (1 - following[0, 0] ** 2)[:, None]
+    signal = (slope * model.weight_ih_l0.detach()).sum(1) / 2**0.5  # all inputs alike, length 1
+    right = fisher_memory(slope * model.weight_hh_l0.detach(), signal, lags=12)
+    np.testing.assert_allclose(found.matrix, right.matrix, rtol=1e-9, atol=1e-12)
+    assert (found.steps, found.total) == (None, pytest.approx(right.total))
+
+
+def test_noise_that_grows_is_followed_for_the_length_measured(linear: Any) -> None:
+    """An orthogonal W has no stationary state: J(k) = |v|^2 / T over the T steps measured."""
+    rotation = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64))[0]
+    found = profile(linear(rotation, torch.eye(5)[:, :1]), length=25, parts=["fisher_memory"]).parts["fisher_memory"]
+    assert found.steps == 25
+    np.testing.assert_allclose(found.curve, 1 / 25, rtol=1e-9)
+
+
+def test_the_sixteen_largest_exponents(linear: Any) -> None:
+    """Of 20 units, along all steps after the first; a tenth of them settle."""
+    gains = torch.linspace(0.05, 0.95, 20, dtype=torch.float64)
+    found = profile(linear(torch.diag(gains), torch.ones(20, 1)), length=60, parts=["lyapunov"]).parts["lyapunov"]
+    assert (found.size, found.burn_in, found.steps) == (20, 5, 54)
+    np.testing.assert_allclose(found.exponents[:3], np.log([0.95, 0.9026316, 0.8552632]), atol=0.05)
+    assert len(found.exponents) == 16
+
+
 def test_without_a_state() -> None:
     """Of a model that only maps inputs to outputs, three parts are left; the others say why not."""
     found = profile(nn.Sequential(nn.Linear(3, 4), nn.Tanh()), length=20).to_dict()
@@ -81,10 +124,13 @@ def test_too_large_for_the_exact_parts() -> None:
     assert not found.parts["gradient_reach"].exact
     assert found.parts["fisher_memory"].method == "128 of 520 directions"
     assert not found.parts["fisher_memory"].whole
-    assert "the state holds at least" in found.parts["fisher_memory"].words()
+    assert "total memory is at least" in found.parts["fisher_memory"].words()
     assert found.summary()["Fisher memory"].startswith("≥ ")
     assert len(found.parts["spectrum"].eigenvalues) == 128
-    assert "520 numbers is too large for its Jacobian: Fisher memory and spectrum are sampled" in found.notes[0]
+    assert (
+        "520 numbers is too large for its Jacobian: Fisher memory and spectrum are of the 128 directions"
+        in found.notes[0]
+    )
     assert found.notes[1:] == ["of a state of 520 numbers Lyapunov exponents are along one sequence"]
 
 
@@ -106,7 +152,7 @@ class Forward(nn.Module):
 def test_a_model_without_a_gradient() -> None:
     """What torch refuses in one part is the reason of that part; the others are measured."""
     found = profile(Forward(), input_size=2, length=10, parts=("gradient_reach", "separation_rank"))
-    assert found.parts["gradient_reach"] == "RuntimeError: no gradient of this"
+    assert found.parts["gradient_reach"] == NotMeasured("Gradient reach", "RuntimeError: no gradient of this")
     assert found.parts["separation_rank"].rank == 2  # start + end
 
 
@@ -159,8 +205,8 @@ def test_what_is_refused(options: dict[str, Any], kind: type[Exception], words: 
 
 def test_the_picture(lstm: Any, tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
-        lstm.draw(tmp_path / name)
-    profile(nn.GRU(1, 2), length=8, parts=["structure"]).draw(tmp_path / "c.png")
+        lstm.plot(tmp_path / name)
+    profile(nn.GRU(1, 2), length=8, parts=["structure"]).plot(tmp_path / "c.png")
     content = (tmp_path / "a.svg").read_text()
     assert ET.fromstring(content).tag == "{http://www.w3.org/2000/svg}svg"
     for words in ("Gradient reach", "Fisher memory", "Memory capacity", "Lyapunov", "Separation rank", "not measured"):
@@ -168,13 +214,25 @@ def test_the_picture(lstm: Any, tmp_path: Path) -> None:
     assert content == (tmp_path / "b.svg").read_text()
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(OptionError, match=r"must end in .svg or .png"):
-        lstm.draw(tmp_path / "d.txt")
+        lstm.plot(tmp_path / "d.txt")
 
 
-@pytest.mark.parametrize("make", [lambda: engram.nn.RAC(3, 4, 2), lambda: nn.Linear(2, 2), lambda: nn.ReLU()])
-def test_every_picture_can_be_drawn(make: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: engram.nn.RAC(3, 4, 2),
+        lambda: engram.nn.NonNormalRNN(3, 12, num_layers=2),
+        lambda: nn.LSTM(8, 16),
+        lambda: nn.Linear(2, 2),
+        lambda: nn.ReLU(),
+    ],
+)
+def test_every_figure_is_readable(make: Any, tmp_path: Path) -> None:
     """Also where curves are zero or missing (a warning would fail the test)."""
-    profile(make(), input_size=3 if isinstance(make(), nn.ReLU) else None, length=60).draw(tmp_path / "a.svg")
+    found = profile(make(), input_size=3 if isinstance(make(), nn.ReLU) else None, length=60)
+    assert faults(found.figure()) == []
+    found.plot(tmp_path / "a.svg")
+    assert strange_colors((tmp_path / "a.svg").read_text()) == set()
 
 
 # Runs
@@ -194,8 +252,8 @@ def test_a_run(tmp_path: Path, task: Task, model: str) -> None:
     found = profile_run(run.folder)
     assert found.length == task.steps
     assert found.name == f"{model} on {task.name}, 3 steps trained"
-    assert not isinstance(found.parts["gradient_reach"], str)
-    assert isinstance(found.parts["lyapunov"], str) == (model == "tensor-train")
+    assert not isinstance(found.parts["gradient_reach"], NotMeasured)
+    assert isinstance(found.parts["lyapunov"], NotMeasured) == (model == "tensor-train")
 
 
 def test_a_run_is_measured_on_its_loss(tmp_path: Path) -> None:
@@ -232,7 +290,7 @@ def test_a_run_of_symbols(tmp_path: Path) -> None:
 def test_a_part_of_a_run(tmp_path: Path) -> None:
     run = _trained(tmp_path, Copy(30, 2), "exprnn")
     assert profile_run(run.folder, length=10, parts=["gradient_reach"]).length == 10
-    with pytest.raises(RunError, match="have 34 steps: --length 99 is more"):
+    with pytest.raises(RunError, match="length must be at most 34, the steps of this run's task, got 99"):
         profile_run(run.folder, length=99)
     with pytest.raises(RunError, match="is not a run"):
         profile_run(tmp_path)

@@ -1,12 +1,13 @@
 """The numerical separation rank; of recurrent arithmetic circuits it is the one that is certified exactly."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import engram
 from engram.certify import certify, rac_claim
-from engram.errors import OptionError, ShapeError
+from engram.errors import NonFiniteError, OptionError, ShapeError
 from engram.probe import Subject, separation_rank
 
 # (M, R, T, L) -> rank
@@ -74,7 +75,7 @@ def test_a_long_one_is_sampled() -> None:
     assert not found.whole
     assert found.side == (64, 64)
     assert set(found.by_split) == {5, 10, 15}
-    assert "sampled" in found.words()
+    assert "Sampled at 64 starts and 64 ends of sequences of 20 steps" in found.words()
 
 
 def test_a_model_of_its_own_dtype() -> None:
@@ -109,3 +110,19 @@ def test_one_unit() -> None:
 def test_what_is_refused(options: dict[str, object], kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
         separation_rank(nn.Linear(2, 3), **options)  # type: ignore[arg-type]
+
+
+def test_effective_rank_and_tolerance() -> None:
+    """Of t_i + t_j over three templates, from numpy's singular values of that matrix."""
+    numbers = torch.tensor([[0.1], [1.0], [-0.7]], dtype=torch.float64)
+    found = separation_rank(Subject(Sums(1).double(), 1, batch_first=True), length=2, templates=numbers)
+    values = np.linalg.svd(numbers.numpy() + numbers.numpy().T, compute_uv=False)
+    share = values[:2] / values.sum()
+    assert found.effective == pytest.approx(np.exp(-(share * np.log(share)).sum()))
+    assert found.tolerance == pytest.approx(8 * 3 * 2.0**-52 if found.tolerance < 1e-10 else 8 * 3 * 2.0**-23)
+    assert (found.rank, found.side, found.by_split) == (2, (3, 3), {1: 2})
+
+
+def test_an_overflow_is_refused() -> None:
+    with pytest.raises(NonFiniteError, match="not finite: choose a shorter length"):
+        separation_rank(Subject(Sums(400), 1, batch_first=True), templates=torch.tensor([[1e3], [2e3]]))

@@ -9,8 +9,9 @@ import torch
 from matplotlib.figure import Figure
 
 from engram.errors import EngramError, NonFiniteError, OptionError, ShapeError
+from engram.probe._growth import transient_growth
 from engram.probe._pseudospectrum import pseudospectrum
-from engram.probe._spectrum import spectrum, transient_growth
+from engram.probe._spectrum import spectrum
 
 
 def orthogonal(size: int, seed: int = 0) -> np.ndarray:
@@ -74,8 +75,25 @@ def test_two_by_two(alpha: float) -> None:
         assert found.abscissa == pytest.approx(0.15 + math.hypot(0.7, alpha) / 2)
 
 
+@pytest.mark.parametrize(
+    ("w", "abscissa"),
+    [
+        ([[1 + 5j, 1j], [-1j, 3 - 2j]], 2 + math.sqrt(2)),  # (W + W*) / 2 = [[1, i], [-i, 3]]
+        ([[2j, 1 + 1j], [-1 + 1j, -3j]], 0.0),  # skew-Hermitian
+        ([[0, 4j], [0, 0]], 2.0),
+    ],
+)
+def test_abscissa_of_a_complex_matrix(w: list[list[complex]], abscissa: float) -> None:
+    """By hand; and it is the rate at which |exp(W t)| begins to grow."""
+    found = spectrum(np.array(w), grid=0)
+    assert found.abscissa == pytest.approx(abscissa, abs=1e-14)
+    t = 1e-6
+    norm = torch.linalg.matrix_norm(torch.linalg.matrix_exp(t * torch.tensor(w, dtype=torch.complex128)), 2)
+    assert (float(norm) - 1) / t == pytest.approx(abscissa, abs=1e-4)  # the next term is |W|^2 t
+
+
 def test_not_a_rotation_block() -> None:
-    """Spec 2's counter-example: eigenvalues +-2i and |W|_F^2 = 17, so d^2 = 9."""
+    """A 2 x 2 Schur block that is no rotation: eigenvalues +-2i and |W|_F^2 = 17, so d^2 = 9."""
     found = spectrum(np.array([[0.0, -4.0], [1.0, 0.0]]), grid=0)
     assert found.departure == pytest.approx(3)
     np.testing.assert_allclose(sorted(found.eigenvalues, key=np.imag), [-2j, 2j], atol=1e-12)
@@ -102,7 +120,7 @@ def test_jordan_block(value: float) -> None:
     ("alpha", "beta", "peak"), [(1.05, 0.005, 68), (1.0, 0.005, 50), (0.95, 0.005, 31), (1.05, 0, 90)]
 )
 def test_growth_of_the_family(alpha: float, beta: float, peak: int) -> None:
-    """Spec 5.3: the largest |Theta^t|_F / sqrt(N) is at these t; the 2-norm lies between that and |Theta^t|_F."""
+    """Fig. 1(b) of Kerg's thesis: |Theta^t|_F / sqrt(N) is largest at these t, and the 2-norm is at least that."""
     w = np.tril(np.full((100, 100), beta), -2) + line(100, alpha)
     growth = transient_growth(w)
     power = [np.linalg.norm(np.linalg.matrix_power(w, t)) for t in range(101)]
@@ -190,17 +208,17 @@ def test_refused(w: np.ndarray, options: dict[str, int], error: type[EngramError
         (np.diag([0.5, 0.25]), "halved every 1 steps"),
     ],
 )
-def test_told_and_drawn(w: np.ndarray, said: str) -> None:
+def test_words_and_plot(w: np.ndarray, said: str) -> None:
     found = spectrum(w, grid=12)
     assert said in found.words()
-    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert len(told["eigenvalues"]) == len(w)
-    assert told["growth"]["peak"] == found.growth.peak
-    assert np.shape(told["pseudospectrum"]["smallest"]) == (12, 12)
+    numbers = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert len(numbers["eigenvalues"]) == len(w)
+    assert numbers["growth"]["peak"] == found.growth.peak
+    assert np.shape(numbers["pseudospectrum"]["smallest"]) == (12, 12)
     figure = Figure()
     axes = figure.subplots(1, 2)
-    found.draw(axes[0])
-    found.draw_growth(axes[1])
+    found.plot(axes[0])
+    found.plot_growth(axes[1])
     figure.savefig("/dev/null", format="png")
     assert axes[0].collections
     assert len(axes[0].lines) == 2

@@ -55,7 +55,7 @@ def test_of_a_trained_nnrnn_its_parameters(size: int) -> None:
     below, whole = 0.25 * (size - 2), 0.25 * (size - 2) + size * 0.81
     assert matrix.triangle == pytest.approx(math.sqrt(below / whole))
     assert matrix.alignment == pytest.approx(abs(np.exp(1j * theta.numpy()).mean()))
-    assert "% of the norm of its Schur form is triangle" in matrix.words()
+    assert "% of the norm of its Schur form is below the diagonal" in matrix.words()
 
 
 def test_every_layer_of_torch() -> None:

@@ -114,7 +114,7 @@ def test_the_form_is_found(name: str) -> None:
     assert (subject.input_size, subject.output_size, subject.state_size) == sizes
     assert (subject.batch_first, subject.every_step) == (batch_first, every_step)
     assert subject.can_step == bool(sizes[2])
-    outputs = subject.outputs(subject.draw(6, 2, torch.Generator()))
+    outputs = subject.outputs(subject.sample(6, 2, torch.Generator()))
     assert outputs.shape == (6 if every_step else 1, 2, sizes[1])
 
 
@@ -122,7 +122,7 @@ def test_the_form_is_found(name: str) -> None:
 def test_steps_are_the_whole(name: str) -> None:
     """Step by step with flattened states, the outputs of one call."""
     subject = Subject(FORMS[name][0]().double())
-    x = subject.draw(7, 3, torch.Generator().manual_seed(5))
+    x = subject.sample(7, 3, torch.Generator().manual_seed(5))
     state, outputs = None, []
     for step in x:
         output, state = subject.advance(state, step[None])
@@ -184,7 +184,7 @@ WRONG: dict[str, tuple[Any, type[EngramError], str]] = {
         ShapeError,
         "must return a tensor, .* logits or last_hidden_state; got dict",
     ),
-    "steps lost": (lambda: Subject(Rank(6), 3), ShapeError, "one output a sequence, or one a step"),
+    "steps lost": (lambda: Subject(Rank(6), 3), ShapeError, "one output per sequence, or one per step"),
     "input size": (lambda: Subject(nn.LSTM(3, 4), 5), ShapeError, r"refused inputs of shape \(5, 3, 5\): .*Expected 3"),
     "no size": (lambda: Subject(nn.ReLU()), OptionError, "ReLU does not say how many inputs it reads: give input_size"),
     "no module": (lambda: Subject(torch.relu), DTypeError, "a model is a torch.nn.Module, got builtin"),  # type: ignore[arg-type]

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from engram.certify import Range, TTEqualCores, certify, rac_claim
-from engram.certify._survey import survey
+from engram.atlas import Range, survey
+from engram.certify import TTEqualCoresClaim, certify, rac_claim
 from engram.errors import OptionError
-from engram.report import atlas_page, atlas_summary, draw_atlas
+from engram.report import atlas_page, atlas_summary, plot_atlas
 
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
     claims = [rac_claim(2, 2, steps, depth) for steps in (2, 4, 6) for depth in (1, 2, 3)]
-    claims += [rac_claim(4, 3, 4, 4), rac_claim(4, 3, 4, 4, 5), TTEqualCores(3, 2, 6)]  # type: ignore[list-item]
+    claims += [rac_claim(4, 3, 4, 4), rac_claim(4, 3, 4, 4, 5), TTEqualCoresClaim(3, 2, 6)]  # type: ignore[list-item]
     ranks = [(claim, certify(claim).rank) for claim in claims]
     return {"range": asdict(Range()), **survey(ranks, 2147483629, 0)}  # type: ignore[arg-type]
 
@@ -43,10 +43,10 @@ def test_page_without_anything() -> None:
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_picture(found: dict[str, Any], ending: str, tmp_path: Path) -> None:
     path = tmp_path / "new" / f"atlas.{ending}"
-    draw_atlas(found, path)
+    plot_atlas(found, path)
     assert path.stat().st_size > 5000
 
 
 def test_another_ending_is_refused(found: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"\.svg or \.png, got .*\.pdf"):
-        draw_atlas(found, tmp_path / "atlas.pdf")
+        plot_atlas(found, tmp_path / "atlas.pdf")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engram.errors import OptionError, RunError
-from engram.report import draw_curves
+from engram.report import plot_curves
 from engram.tasks import Adding, Copy, Task, TransferCopy
 from engram.train import RunDirectory, Settings
 
@@ -30,7 +30,7 @@ def make_run(folder: Path, lines: list[dict[str, object]], task: Task | None = N
 
 def drawn(run: RunDirectory, path: Path) -> str:
     """The words of the picture: matplotlib draws letters as shapes and leaves the words as comments."""
-    draw_curves(run, path)
+    plot_curves(run, path)
     content = path.read_text(encoding="utf-8")
     assert ET.fromstring(content).tag == "{http://www.w3.org/2000/svg}svg"
     return " | ".join(re.findall(r"<!-- (.*?) -->", content))
@@ -45,7 +45,7 @@ def test_what_the_picture_says(tmp_path: Path) -> None:
 
 
 def test_png(tmp_path: Path) -> None:
-    draw_curves(make_run(tmp_path, LINES), tmp_path / "curves.png")
+    plot_curves(make_run(tmp_path, LINES), tmp_path / "curves.png")
     content = (tmp_path / "curves.png").read_bytes()
     assert content.startswith(b"\x89PNG")
     assert len(content) > 10_000
@@ -54,8 +54,8 @@ def test_png(tmp_path: Path) -> None:
 def test_same_run_same_picture(tmp_path: Path) -> None:
     """Byte for byte, so that it can be kept under version control."""
     run = make_run(tmp_path, LINES)
-    draw_curves(run, tmp_path / "a.svg")
-    draw_curves(run, tmp_path / "b.svg")
+    plot_curves(run, tmp_path / "a.svg")
+    plot_curves(run, tmp_path / "b.svg")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
@@ -85,11 +85,11 @@ def test_a_perfect_loss(tmp_path: Path) -> None:
 
 
 def test_nothing_to_draw(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="run has no metrics yet: nothing to draw"):
-        draw_curves(make_run(tmp_path, []), tmp_path / "curves.svg")
+    with pytest.raises(RunError, match="run has no metrics yet: nothing to plot"):
+        plot_curves(make_run(tmp_path, []), tmp_path / "curves.svg")
     assert not (tmp_path / "curves.svg").exists()
 
 
 def test_another_ending_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"\.svg or \.png, got .*curves\.pdf"):
-        draw_curves(make_run(tmp_path, LINES), tmp_path / "curves.pdf")
+        plot_curves(make_run(tmp_path, LINES), tmp_path / "curves.pdf")

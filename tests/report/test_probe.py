@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import torch
 from torch import nn
 
 from engram.probe import Profile, profile
@@ -15,6 +16,7 @@ from engram.report import probe_page, write_probe_page
 
 @pytest.fixture(scope="module")
 def found() -> Profile:
+    torch.manual_seed(0)  # the seed of every test comes after the fixtures of a module
     parts = ("gradient_reach", "separation_rank", "structure")
     return profile(nn.GRU(2, 3, 2, dropout=0.5), length=12, parts=parts, name="<my> model")
 
@@ -43,6 +45,7 @@ def test_one_page(found: Profile, tmp_path: Path) -> None:
     assert reader.open == []
     assert "<h1>&lt;my&gt; model</h1>" in page
     assert found.parts["gradient_reach"].words() in unescape(page)
+    assert f"<p><strong>{found.verdict}</strong></p>" in page
     assert "dropout" in page
     assert "Structure: not measured: GRU has no square recurrent matrix" in page
     assert page.count("<svg ") == 1

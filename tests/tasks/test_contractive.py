@@ -64,7 +64,7 @@ def test_units_are_on_as_often_as_asked(system: int, on: float) -> None:
 
 
 def test_system_of_the_poster() -> None:
-    """At T = 1000 and the defaults; ceilings of the spec: 0.983 to 0.987 on four systems."""
+    """At T = 1000 and the defaults; ceilings found elsewhere: 0.983 to 0.987 on four systems."""
     task = ContractiveSystem()
     assert np.abs(task.truth.on - 0.6).max() < 0.02
     assert 0.98 < task.ceiling < 1 / 1.01

@@ -44,7 +44,7 @@ def memoryless(batch: Batch, task: Copy) -> Tensor:
 
 @pytest.mark.parametrize("delay", DELAYS)
 def test_layout_after(delay: int) -> None:
-    """spec 6.1, layout A: x = [s_1..s_10, 0^(T-1), 9, 0^10], y = [0^(T+10), s_1..s_10]."""
+    """Layout A (nnRNN): x = [s_1..s_10, 0^(T-1), 9, 0^10], y = [0^(T+10), s_1..s_10]."""
     batch = Copy(delay).sample(7, generator())
     x, symbols = shown(batch), shown(batch)[:10]
     assert len(x) == delay + 20
@@ -58,7 +58,7 @@ def test_layout_after(delay: int) -> None:
 
 @pytest.mark.parametrize("delay", DELAYS)
 def test_layout_at(delay: int) -> None:
-    """spec 6.1, layout B: x = [s_1..s_10, 0^T, 9, 0^9], the same y."""
+    """Layout B (uRNN): x = [s_1..s_10, 0^T, 9, 0^9], the same y."""
     batch = Copy(delay, layout="at").sample(7, generator())
     x, symbols = shown(batch), shown(batch)[:10]
     blank = torch.zeros(1, 7, dtype=torch.long)
@@ -92,7 +92,7 @@ def test_numbers_of_the_papers() -> None:
     assert (task.input_size, task.output_size, task.steps) == (10, 9, 220)
     assert task.chance == 1 / 8
     assert task.memoryless_baseline == pytest.approx(10 * math.log(8) / 220)
-    assert round(task.memoryless_baseline, 5) == 0.09452  # spec 6.1
+    assert round(task.memoryless_baseline, 5) == 0.09452
 
 
 @given(delay=st.integers(1, 30), length=st.integers(1, 12), size=st.integers(1, 5), layout=st.sampled_from(LAYOUTS))

@@ -1,4 +1,4 @@
-"""The copying memory problem: the spec's string, its baseline, its bits, and no delay at all."""
+"""The copying memory problem: the thesis's string, its baseline, its bits, and no delay at all."""
 
 import math
 
@@ -19,7 +19,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def text(tokens: Tensor, symbols: int) -> str:
-    """Blank, symbols and trigger as the spec writes them."""
+    """Blank, symbols and trigger as the thesis writes them."""
     return "".join("_ABCDEFGH"[: symbols + 1][k] if k <= symbols else ":" for k in tokens.tolist())
 
 

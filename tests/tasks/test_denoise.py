@@ -37,7 +37,7 @@ def memoryless(batch: Batch, task: Denoise) -> Tensor:
 
 @pytest.mark.parametrize("task", CASES, ids=repr)
 def test_layout(task: Denoise) -> None:
-    """spec 4: S symbols in the first T + S - 1 steps, the marker (10) at index T + S - 1, S blanks."""
+    """S symbols in the first T + S - 1 steps, the marker (10) at index T + S - 1, S blanks."""
     batch = task.sample(50, generator())
     x, marker = batch.inputs.argmax(-1), task.delay + task.length - 1
     assert batch.inputs.sum(-1).eq(1).all()

@@ -15,7 +15,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def perfect(batch: Batch) -> Tensor:
-    """The exact network of spec 6, from the inputs alone: h_t = h_{t-1} + (1 - x_t)/2, y_t = cos(pi h_t)."""
+    """The exact network from the inputs alone: h_t = h_{t-1} + (1 - x_t)/2, y_t = cos(pi h_t)."""
     h, outputs = torch.zeros(batch.inputs.shape[1:], dtype=torch.float64), []
     for x in batch.inputs.double():
         h = h + (1 - x) / 2

@@ -16,7 +16,7 @@ CUTS = {(7, 7): (16, 49), (8, 8): (16, 64), (8, 4): (36, 64), (28, 28): (1, 784)
 
 @pytest.mark.parametrize(("patch", "stride"), CUTS)
 def test_patches_by_hand(patch: int, stride: int) -> None:
-    """From left to right and from top to bottom, the pixels of each row by row; 8 and 8 on 32 by 32 (spec 3.3)."""
+    """From left to right and from top to bottom, the pixels of each row by row; 8 and 8 on 32 by 32."""
     task = MNISTPatches(patch=patch, stride=stride)
     assert (task.steps, task.input_size) == CUTS[patch, stride]
     batch = task.batches("test", 6)[2]

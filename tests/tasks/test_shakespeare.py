@@ -26,7 +26,7 @@ def test_the_published_text_is_what_its_readme_says() -> None:
     alphabet = shakespeare()[1].decode()
     first = "".join(alphabet[s] for s in chunks(64)["train"][0].tolist())
     assert first == ", his haste good hope:\nThen wherefore dost thou hope he is not s"
-    assert round(TinyShakespeare().chance, 2) == 4.78  # spec/depth.md: 4.77 over the whole text
+    assert round(TinyShakespeare().chance, 2) == 4.78  # 4.77 over the whole text
 
 
 def test_the_numbers_spell_the_text() -> None:
@@ -36,7 +36,7 @@ def test_the_numbers_spell_the_text() -> None:
 
 
 def test_chunks_of_the_authors() -> None:
-    """15 685 chunks of 64 from the first 1 003 854 characters, each in exactly one split (spec/depth.md 7)."""
+    """15 685 chunks of 64 from the first 1 003 854 characters, each in exactly one split."""
     parts = chunks(64)
     assert [len(part) for part in parts.values()] == [12_548, 1_568, 1_569]
     assert list(parts) == ["train", "valid", "test"]

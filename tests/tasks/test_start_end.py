@@ -38,7 +38,7 @@ def perfect(batch: Batch, task: StartEnd) -> Tensor:
 
 @pytest.mark.parametrize("task", CASES, ids=repr)
 def test_layout(task: StartEnd) -> None:
-    """spec 2.2: blanks but for two strings of m symbols, T/2 apart, the first starting in 1..T/2-m (from 0 here)."""
+    """Blanks but for two strings of m symbols, T/2 apart, the first starting in 1..T/2-m (from 0 here)."""
     batch = task.sample(300, generator())
     assert batch.inputs.shape == (task.length, 300, task.input_size)
     assert batch.inputs.sum(-1).eq(1).all()

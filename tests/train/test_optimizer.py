@@ -18,6 +18,7 @@ LAYERS = [name for name, entry in MODELS.items() if not entry.answers_itself]
 TURNING = {  # what moves an orthogonal or unitary matrix; the spectrum of nnrnn and the two SVDs is plain
     "urnn": ["original0"],
     "full-capacity": ["original"],
+    "hyland-raetsch": ["original0"],
     "householder": ["original"],
     "eurnn": ["original0"],
     "scornn": ["original"],

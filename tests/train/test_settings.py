@@ -57,7 +57,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     ],
     "alpha": [
         (1.0, "alpha must be at least 0 and below 1"),
-        (0.5, "alpha is an option of rmsprop; the optimizer is adam, got"),
+        (0.5, "alpha is an option of rmsprop; the optimizer is adam"),
     ],
     "betas": [((0.9, 1.0), "betas must be at least 0 and below 1"), (0.9, "betas must be two numbers, got 0.9")],
     "momentum": [(-0.1, "momentum must be at least 0 and below 1"), (0.5, "momentum is an option of rmsprop and sgd")],
@@ -71,7 +71,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "step_factor": [(1.0, r"step_factor must be between 0 and 1, got 1\.0")],
     "cosine_end": [
         (2.0, "cosine_end must be a share"),
-        (0.5, "cosine_end is an option of the schedule cosine; .* is constant"),
+        (0.5, "cosine_end is an option of the schedule cosine; "),
     ],
     "cosine_steps": [(0, "cosine_steps must be at least 1"), (5, "cosine_steps is an option of the schedule cosine")],
     "warmup": [(-1, "warmup must be at least 0, got -1")],
@@ -408,7 +408,7 @@ def test_types_are_told_apart_from_ranges() -> None:
 def test_what_would_be_ignored_is_refused() -> None:
     with pytest.raises(OptionError, match="patience and plateau count validations, and this run has none"):
         Settings.of(Copy(5), patience=2, validate_every=0)
-    with pytest.raises(OptionError, match=r"copy has no epochs, .*: use steps, or samples with epochs"):
+    with pytest.raises(OptionError, match="copy has no epochs: give steps, or samples with epochs"):
         Settings.of(Copy(5), epochs=3)
     with pytest.raises(OptionError, match="multiple of processes, got 3 and 2"):
         Settings.of(Copy(5), batch=4, samples=3, processes=2)

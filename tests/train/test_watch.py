@@ -49,7 +49,7 @@ def test_every_model_can_be_watched(model: str, task: object) -> None:
 
 
 def test_the_flag_and_going_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = "train copy --model exprnn --delay 3 --length 2 --hidden 4 --batch 2 --steps 4 --every 2 --name run"
+    words = "train copy --model exprnn --delay 3 --length 2 --hidden 4 --batch 2 --steps 4 --probe-every 2 --name run"
     assert main([*words.split(), "--out", str(tmp_path)]) == 0
     assert [line["step"] for line in lines(tmp_path / "run", "probe")] == [2, 4]
     assert main(["resume", str(tmp_path / "run"), "--steps", "6"]) == 0

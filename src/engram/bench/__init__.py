@@ -1,14 +1,24 @@
 """Benchmarks as ratios taken in one run: ours against torch.nn, peers, and the arithmetic floor."""
 
-from engram.bench._figure import draw_certify, draw_layers, draw_maps, draw_products, draw_runs, draw_train
+from engram.bench._figure import (
+    plot_cells,
+    plot_certify,
+    plot_layers,
+    plot_linear,
+    plot_maps,
+    plot_products,
+    plot_runs,
+    plot_token,
+    plot_train,
+)
 from engram.bench.cells import TARGETS as CELL_TARGETS
-from engram.bench.cells import bench_cells, draw_cells
+from engram.bench.cells import bench_cells
 from engram.bench.certify import TARGETS as CERTIFY_TARGETS
 from engram.bench.certify import bench_certify
 from engram.bench.layers import TARGETS as LAYER_TARGETS
 from engram.bench.layers import bench_layers
 from engram.bench.linear import TARGETS as LINEAR_TARGETS
-from engram.bench.linear import bench_linear, draw_linear
+from engram.bench.linear import bench_linear
 from engram.bench.maps import TARGETS as MAP_TARGETS
 from engram.bench.maps import bench_maps
 from engram.bench.products import TARGETS as PRODUCT_TARGETS
@@ -16,7 +26,7 @@ from engram.bench.products import bench_products
 from engram.bench.runs import TARGETS as RUNS_TARGETS
 from engram.bench.runs import bench_runs
 from engram.bench.token import TARGETS as TOKEN_TARGETS
-from engram.bench.token import bench_token, draw_token
+from engram.bench.token import bench_token
 from engram.bench.train import TARGETS as TRAIN_TARGETS
 from engram.bench.train import bench_train
 
@@ -39,13 +49,13 @@ __all__ = [
     "bench_runs",
     "bench_token",
     "bench_train",
-    "draw_cells",
-    "draw_certify",
-    "draw_layers",
-    "draw_linear",
-    "draw_maps",
-    "draw_products",
-    "draw_runs",
-    "draw_token",
-    "draw_train",
+    "plot_cells",
+    "plot_certify",
+    "plot_layers",
+    "plot_linear",
+    "plot_maps",
+    "plot_products",
+    "plot_runs",
+    "plot_token",
+    "plot_train",
 ]

@@ -5,6 +5,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from math import exp, log
 from random import Random
 from statistics import median
@@ -13,6 +14,9 @@ from typing import Any
 import torch
 
 from engram.loops import status
+
+after_round: ContextVar[Callable[[float], None]] = ContextVar("after_round", default=lambda share: None)
+"""Is told, after each round of a race, the share of its rounds that is done."""
 
 
 def interleaved(
@@ -29,7 +33,7 @@ def interleaved(
     for name in contestants:  # the first call pays for compiling, memory and caches
         contestants[name]()
     shuffled = Random(0)
-    for _ in range(repeats):
+    for done in range(1, repeats + 1):
         gc.collect()
         gc.disable()  # the rubbish of a Python loop is not to be cleared away on another's time
         try:
@@ -39,6 +43,7 @@ def interleaved(
                 seconds[name].append(took if isinstance(took, float) else clock() - begin)
         finally:
             gc.enable()
+        after_round.get()(done / repeats)
     return seconds
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
@@ -10,7 +9,6 @@ import torch
 
 from engram.bench._cells import CELLS, PEERS
 from engram.bench._contestants import training_step
-from engram.bench._figure import draw_bars
 from engram.bench._floor import Products, floor, products_of
 from engram.bench._measure import geomean, interleaved, machine, spread
 from engram.bench._memory import peak_memory
@@ -202,9 +200,3 @@ def _shares(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
         name: {"geomean": geomean(shares), "median": median(shares), "least": min(shares)}
         for name, shares in found.items()
     }
-
-
-def draw_cells(result: dict[str, Any], path: Path) -> None:
-    """The ratios that something is asked of, as bars."""
-    ratios = {name: ratio["geomean"] for name, ratio in result["summary"].items() if name in TARGETS}
-    draw_bars(ratios, "geometric mean of the ratio", path)

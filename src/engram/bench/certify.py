@@ -8,8 +8,8 @@ from typing import Any
 
 from engram.bench._measure import geomean, interleaved, machine, spread
 from engram.bench._memory import in_child, peak
-from engram.certify import PRIME, RankClaim, TTEqualCores, certify, rac_claim
-from engram.certify._field import FieldMatrix, draw
+from engram.certify import PRIME, RankClaim, TTEqualCoresClaim, certify, rac_claim
+from engram.exact import FieldMatrix, sample
 
 BASE = "FLINT rank, random matrix"
 FULL, LOW, MEMORY = "full rank: certificate/random rank", "low rank: certificate/random rank", "memory/matrix"
@@ -23,17 +23,17 @@ def cases(side: int) -> dict[str, RankClaim]:
     return {
         f"circuit, M=R=4, T={2 * half}, L=3": rac_claim(4, 4, 2 * half, 3),
         f"circuit, M=2, R=4, T={4 * half}, L=3": rac_claim(2, 4, 4 * half, 3),
-        f"train, n=r=4, d={2 * half}": TTEqualCores(4, 4, 2 * half),
+        f"train, n=r=4, d={2 * half}": TTEqualCoresClaim(4, 4, 2 * half),
         f"circuit, M=R=4, T={2 * half}, L=2": rac_claim(4, 4, 2 * half, 2),
         f"circuit, M=R=2, T={4 * half}, L=2": rac_claim(2, 2, 4 * half, 2),
-        f"train, n=4, r=1, d={2 * half}": TTEqualCores(4, 1, 2 * half),
+        f"train, n=4, r=1, d={2 * half}": TTEqualCoresClaim(4, 1, 2 * half),
     }
 
 
 def random_rank(side: int) -> Callable[[], object]:
     """FLINT's rank of a matrix that is filled before: the floor of a certificate of full rank."""
     matrix = FieldMatrix(side, side, PRIME)
-    matrix.fill(0, draw(PRIME, 0, 0, side, side))
+    matrix.fill(0, sample(PRIME, 0, 0, side, side))
     return matrix.rank
 
 
@@ -43,7 +43,7 @@ def certificate_memory(name: str, side: int) -> float:
 
 
 def rise(name: str, side: int) -> float:
-    certify(TTEqualCores(2, 2, 4))  # what is loaded once is no part of it
+    certify(TTEqualCoresClaim(2, 2, 4))  # what is loaded once is no part of it
     before = peak()
     certify(cases(side)[name], max_side=side)
     return peak() - before

@@ -5,7 +5,6 @@ torch layer.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,7 +12,6 @@ import torch
 from engram.bench._contestants import training_step
 from engram.bench._measure import geomean, interleaved, machine, spread
 from engram.nn import S4, S4D, LinearRNN, Recurrent
-from engram.pictures import save_picture
 
 LENGTHS = (1024, 4096, 16384)
 QUICK = (256, 1024)
@@ -31,9 +29,6 @@ TARGETS: dict[str, tuple[float | None, float | None]] = {
     "LinearRNN/LinearRNN, step loop": (1.0, 1.0),
 }
 """At most: the geometric mean, the worst length."""
-
-COLORS = {"S4D": "#0b5fa5", "S4": "#5aa0d8", "LinearRNN": "#b04a3a"}
-STYLES = {"": "-", "step loop": ":", "blocks": "--"}
 
 
 def contestants(steps: int) -> dict[str, Callable[[], None]]:
@@ -91,22 +86,3 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
         growth = cost[max(cost)] / cost[min(cost)]
         summary[f"time a step of {name}, T={max(cost)}/T={min(cost)}"] = {"geomean": growth, "worst": growth}
     return summary
-
-
-def draw_linear(result: dict[str, Any], path: Path) -> None:
-    """Time per step against the length of the sequence, one line per contestant."""
-    from matplotlib.figure import Figure  # slow to import, and only needed here
-
-    figure = Figure(figsize=(8, 4.2), layout="constrained")
-    axis = figure.subplots()
-    for contestant, cost in _costs(result["rows"]).items():
-        name, _, kind = contestant.partition(", ")
-        axis.plot(list(cost), list(cost.values()), STYLES[kind], color=COLORS[name], marker="o", label=contestant)
-    lengths = sorted({row["T"] for row in result["rows"]})
-    axis.set(xscale="log", yscale="log", xlabel="steps T", ylabel="microseconds a step")
-    axis.set_xticks(lengths, [str(steps) for steps in lengths])
-    axis.minorticks_off()
-    axis.set_title(f"Forward and backward of one layer, B={BATCH}, H={HIDDEN}, N={STATE}", loc="left", fontsize=10)
-    axis.spines[["top", "right"]].set_visible(False)
-    figure.legend(fontsize=8, frameon=False, loc="outside right upper")
-    save_picture(figure, path)

@@ -2,14 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 from torch import nn
 
-from engram.bench._figure import draw_bars
 from engram.bench._measure import geomean, interleaved, machine, spread
 from engram.nn import GORU, GRU, LSTM, RNN, S4D, ExpRNN, HouseholderRNN, NonNormalRNN, ScoRNN
 
@@ -93,9 +91,3 @@ def _ratios(rows: list[dict[str, Any]], names: Iterable[str]) -> dict[str, dict[
         ratios = [table[size, name] / table[size, BASE] for size in sorted({row["H"] for row in rows})]
         summary[f"{name}/{BASE}"] = {"geomean": geomean(ratios), "worst": max(ratios)}
     return summary
-
-
-def draw_token(result: dict[str, Any], path: Path) -> None:
-    """Time per token over that of torch.nn.LSTM, one bar per layer."""
-    ratios = {name.partition("/")[0]: ratio["geomean"] for name, ratio in result["summary"].items()}
-    draw_bars(ratios, f"time per token / {BASE}", path)

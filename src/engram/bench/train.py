@@ -34,7 +34,7 @@ def bare_loop(settings: Settings) -> Callable[[], None]:
     torch.manual_seed(settings.seed)
     network = make_network(settings)
     optimizers = Optimizers(network, settings.optimiser)
-    optimizer, plain = optimizers.all[0], optimizers.plain
+    optimizer, plain = optimizers.all[0], optimizers.clipped
     generator = seeded(settings.seed)
 
     def call() -> None:

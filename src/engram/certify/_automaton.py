@@ -1,4 +1,4 @@
-"""Weighted automata are linear BIRNNs that read symbols, in integers (spec/depth.md 1)."""
+"""The claim ``automaton``: weighted automata are linear BIRNNs that read symbols."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,32 +7,35 @@ import numpy as np
 
 from engram.certify._claim import Claim, Found, many
 from engram.certify._cost import MB, Cost, bits, integer_seconds
-from engram.certify._network import bilinear, integers
 from engram.convert import WeightedAutomaton
 from engram.errors import check_size
+from engram.exact import bilinear_network, integers
 
 WORDS = 16
+"""Random words that are compared."""
 
 
 @dataclass(frozen=True)
-class Automaton(Claim):
-    """A weighted automaton of n states is a linear BIRNN of n units, and almost none can do with fewer.
+class AutomatonClaim(Claim):
+    """A weighted automaton of n states is a linear BIRNN of n units, and almost none has fewer states.
 
-    Random integer weights. The values of random words by the automaton, initial A(s_1) ... A(s_T) final, and by the
-    network that reads them one-hot are compared. They are polynomials in the weights, so two that differ would agree at
-    a random point only by chance. The rank of the Hankel matrix f(uv) is found over the rationals: it is n at most for
-    all weights, and n at one point is n almost everywhere. Two copies side by side, 2 n states, have the same rank.
+    The automaton gives the word s_1 ... s_T the value initial A(s_1) ... A(s_T) final; the network reads the word
+    one-hot. Both values are computed for random words, at random integer weights, and compared: they are polynomials in
+    the weights, so two different ones would agree at random weights only by chance. The rank of the Hankel matrix f(uv)
+    over all words u, v is the least number of states. It is at most n for all weights; it is found, over the rationals,
+    to be n at these weights, so it is n almost everywhere. Two copies side by side, 2n states, must have the same rank.
+    Sources: Lizaire et al. (2026), Definition 2 (BIRNN); the rank: Schützenberger (1961).
     """
 
     states: int
-    """n, of the automaton: the units of the network."""
+    """n, the states of the automaton and the units of the network."""
     symbols: int = 2
     """The size of the alphabet."""
     steps: int = 12
-    """T, the symbols of a word."""
+    """T, the length of a word."""
 
     name: ClassVar[str] = "automaton"
-    words: ClassVar[str] = "a weighted automaton of n states is a linear BIRNN of n units; almost none needs fewer"
+    words: ClassVar[str] = "a weighted automaton of n states is a linear BIRNN of n units, and almost none has fewer"
     example: ClassVar[dict[str, int]] = {"states": 4}
 
     def __post_init__(self) -> None:
@@ -40,7 +43,7 @@ class Automaton(Claim):
             check_size(name, getattr(self, name))
 
     def cost(self) -> Cost:
-        """Words through both, in integers that grow at every step; two minimisations over the rationals."""
+        """Words read by both, in integers that grow with every step; two minimisations over the rationals."""
         n, s, steps = self.states, self.symbols, self.steps
         length = bits(n) * steps
         words = WORDS * steps * (3e-5 + integer_seconds(n**2 * (s + 1) + s, length / 2))
@@ -51,7 +54,7 @@ class Automaton(Claim):
     def find(self, witness: str, prime: int, seed: int) -> Found:
         n, s = self.states, self.symbols
         automaton = WeightedAutomaton(*(integers(seed, k, *shape) for k, shape in enumerate([(n,), (s, n, n), (n,)])))
-        network = bilinear([automaton.transitions.transpose(1, 0, 2)], [automaton.initial])
+        network = bilinear_network([automaton.transitions.transpose(1, 0, 2)], [automaton.initial])
         one_hot = np.eye(s, dtype=int).astype(object)
         words = integers(seed, 3, WORDS, self.steps) % s
         values = [network.last(one_hot[symbol] for symbol in word) @ automaton.final for word in words]

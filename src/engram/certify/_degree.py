@@ -1,4 +1,4 @@
-"""The degree of a linear network of second order in its inputs (spec/depth.md 3)."""
+"""The claim ``degree``: the degree of a linear second-order network in its inputs."""
 
 from dataclasses import dataclass
 from math import comb
@@ -9,9 +9,8 @@ from flint import nmod, nmod_poly
 
 from engram.certify._claim import Claim, Found, many
 from engram.certify._cost import MB, Cost, binomial
-from engram.certify._differences import degree_of
-from engram.certify._network import Exact, Network, bilinear, delta, residues
 from engram.errors import OptionError, check_size
+from engram.exact import Exact, ExactNetwork, bilinear_network, degree_of, delta, residues
 
 
 def degree(steps: int, depth: int) -> int:
@@ -25,17 +24,18 @@ def degree_in(step: int, steps: int, depth: int) -> int:
 
 
 @dataclass(frozen=True)
-class Degree(Claim):
+class DegreeClaim(Claim):
     """After T steps a linear BIRNN of L layers is a polynomial of degree C(T + L - 1, L) in its inputs.
 
-    No weights give more, by the recursion of :func:`degree`. That this is reached is found twice, on a random line
-    x_s = u_s + z v_s: with polynomials in z as numbers, and from values at z = 0, 1, ... by differences. The degree in
-    x_s alone is that on a line where x_s alone moves. Printed: at most T^L, "exponential in depth"; but for fixed T
-    the degree is a polynomial in L.
+    No weights give more, by the recursion in :func:`degree`. That almost all weights give as much is found in two ways,
+    on a random line x_s = u_s + z v_s: by computing with polynomials in z, and from the values at z = 0, 1, ... by
+    differences. The degree in x_s alone is found on a line on which only x_s changes. The paper bounds the degree by
+    T^L and calls it exponential in depth; for fixed T it is a polynomial in L.
+    Source: Lizaire et al. (2026), Section 3.2 and Appendix A.6.
     """
 
     steps: int
-    """T."""
+    """T, the length of a sequence."""
     depth: int
     """L, the layers."""
     hidden: int = 2
@@ -44,7 +44,9 @@ class Degree(Claim):
     """d, the size of the input."""
 
     name: ClassVar[str] = "degree"
-    words: ClassVar[str] = "a linear BIRNN of L layers has degree C(T+L-1, L) in its inputs after T steps"
+    words: ClassVar[str] = (
+        "a linear BIRNN of L layers has degree C(T+L-1, L) in its inputs after T steps (Lizaire et al., A.6: <= T^L)"
+    )
     example: ClassVar[dict[str, int]] = {"steps": 4, "depth": 3}
     witnesses: ClassVar[tuple[str, ...]] = ("random", "construction")
 
@@ -53,7 +55,7 @@ class Degree(Claim):
             check_size(name, getattr(self, name))
 
     def cost(self) -> Cost:
-        """Runs with polynomials, one for all steps and one for each; runs with residues, one more than the degree."""
+        """Runs in polynomials, one for all steps and one for each; runs in residues, two more than the degree."""
         most = binomial(self.steps + self.depth - 1, self.depth)
         weights = self.hidden**2 * (self.inputs + self.hidden * (self.depth - 1))
         once = self.steps * (5e-5 * self.depth + 5e-7 * weights)
@@ -67,7 +69,7 @@ class Degree(Claim):
     def find(self, witness: str, prime: int, seed: int) -> Found:
         most = degree(self.steps, self.depth)
         if prime <= most + 2:
-            raise OptionError(f"prime must be larger than the degree and two more, {most + 2}; got {prime}")
+            raise OptionError(f"prime must be above {most + 2}, the degree plus 2; got {prime}")
         network = self._network(witness, prime, seed)
         base, along = (residues(prime, seed, purpose, self.steps, self.inputs) for purpose in (1, 2))
         symbolic = [
@@ -77,12 +79,12 @@ class Degree(Claim):
         values = [int(network.last(base + nmod(z, prime) * along)[0]) for z in range(most + 2)]
         return {"degree": symbolic[0], "evaluated": degree_of(values, prime), "in_each_step": symbolic[1:]}
 
-    def _network(self, witness: str, prime: int, seed: int) -> Network:
+    def _network(self, witness: str, prime: int, seed: int) -> ExactNetwork:
         widths = [self.inputs] + [self.hidden] * (self.depth - 1)
-        if witness == "construction":  # h = h * x, entry by entry, from h_0 = 1
+        if witness == "construction":  # h_t = h_{t-1} * x_t elementwise, h_0 = 1
             ones = np.array([nmod(1, prime)] * self.hidden, dtype=object)
-            return bilinear([delta(self.hidden, width) for width in widths], [ones] * self.depth)
-        return bilinear(
+            return bilinear_network([delta(self.hidden, width) for width in widths], [ones] * self.depth)
+        return bilinear_network(
             [residues(prime, seed, 2 * k + 3, self.hidden, width, self.hidden) for k, width in enumerate(widths)],
             [residues(prime, seed, 2 * k + 4, self.hidden) for k in range(self.depth)],
         )
@@ -104,8 +106,8 @@ class Degree(Claim):
         return {"printed_bound": f"{self.steps}^{self.depth}"}
 
 
-def polynomial_degree(network: Network, base: Exact, along: Exact, prime: int) -> int:
-    """Of the first unit of the last layer after the last step, on the line base + z along."""
+def polynomial_degree(network: ExactNetwork, base: Exact, along: Exact, prime: int) -> int:
+    """The degree in z of the first unit of the last layer after the last step, under the inputs base + z along."""
     line = np.empty(base.shape, dtype=object)
     for place in np.ndindex(base.shape):
         line[place] = nmod_poly([int(base[place]), int(along[place])], prime)

@@ -1,4 +1,4 @@
-"""Where depth of second order does not contain less depth: the inclusion that fails as printed (spec/depth.md 5)."""
+"""The claim ``homogeneous``: a counterexample to a printed theorem about the depth of second-order networks."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,21 +8,22 @@ from flint import nmod
 
 from engram.certify._claim import Claim, Found, many
 from engram.certify._cost import MB, Cost
-from engram.certify._network import Exact, bilinear, residues
 from engram.errors import check_size
+from engram.exact import Exact, bilinear_network, residues
 
 SCALE = 5
 """c, by which the first input is multiplied."""
 
 
 @dataclass(frozen=True)
-class Homogeneous(Claim):
-    """Without residual connections no BIRNN of L layers, unless it is 0 at step 2, is a BIRNN of L + 1 layers.
+class HomogeneousClaim(Claim):
+    """Without residual connections, no BIRNN of L layers is a BIRNN of L + 1 layers, unless its second state is 0.
 
-    Printed is the reverse (Theorem 3 and, with a rank, Corollary 1: every BIRNN of depth L is one of depth L + 1). But
-    h^L_2 is homogeneous in x_1, of degree exactly L: with c x_1 in place of x_1 it is c^L times as large, at every
-    depth and for all weights; a function of both depths would have c^L f = c^{L+1} f. The inclusion holds for 2RNNs,
-    and for BIRNNs with residual connections.
+    The paper states the opposite: every BIRNN of depth L is one of depth L + 1. But h^L_2 is homogeneous in x_1 of
+    degree exactly L: with c x_1 in place of x_1 it is c^L times as large, for all weights. A function of both depths
+    would satisfy c^L f = c^{L+1} f, so it is 0. The inclusion is true for 2RNNs, and for BIRNNs with residual
+    connections, which the paper's proof uses.
+    Source: Lizaire et al. (2026), Theorem 3 and Corollary 1 (Section 3.2, Appendices A.7 and A.8).
     """
 
     depth: int
@@ -32,10 +33,12 @@ class Homogeneous(Claim):
     inputs: int = 2
     """d, the size of the input."""
     rank: int = 0
-    """R, of the factored tensors of a CPBIRNN; 0 for full tensors."""
+    """R, the rank of the factored tensors of a CPBIRNN; default: 0, full tensors."""
 
     name: ClassVar[str] = "homogeneous"
-    words: ClassVar[str] = "Theorem 3 as printed fails: without residuals no BIRNN of L layers is one of L + 1"
+    words: ClassVar[str] = (
+        "without residual connections no BIRNN of L layers is one of L + 1 (corrects Lizaire et al., Theorem 3)"
+    )
     example: ClassVar[dict[str, int]] = {"depth": 2}
 
     def __post_init__(self) -> None:
@@ -44,7 +47,7 @@ class Homogeneous(Claim):
         check_size("rank", self.rank, least=0)
 
     def cost(self) -> Cost:
-        """Tensors of residues, of both depths; with a rank, from their factors; two steps, twice."""
+        """Tensors of residues for both depths (with a rank, computed from factors); two steps, twice."""
         layers, n = 2 * self.depth + 1, self.hidden
         entries = n**2 * (2 * self.inputs + n * (layers - 2))
         factors = self.rank * (2 * self.inputs + 3 * n * layers)
@@ -55,15 +58,15 @@ class Homogeneous(Claim):
         return {"scale": SCALE, "powers": [self._power(depth, prime, seed) for depth in (self.depth, self.depth + 1)]}
 
     def _power(self, depth: int, prime: int, seed: int) -> int | None:
-        """The k with h_2(c x_1, x_2) = c^k h_2(x_1, x_2), at random weights; None if there is none up to L + 1."""
+        """The k with h_2(c x_1, x_2) = c^k h_2(x_1, x_2) at random weights; None if no k <= depth + 1 fits."""
         widths = [self.inputs] + [self.hidden] * (depth - 1)
         tensors = [self._tensor(width, prime, seed, 3 * k + 10) for k, width in enumerate(widths)]
-        network = bilinear(tensors, [residues(prime, seed, 10_000 + k, self.hidden) for k in range(depth)])
+        network = bilinear_network(tensors, [residues(prime, seed, 10_000 + k, self.hidden) for k in range(depth)])
         first, second = residues(prime, seed, 1, 2, self.inputs)
-        plain, scaled = (network.last([x, second]) for x in (first, SCALE * first))
+        unscaled, scaled = (network.last([x, second]) for x in (first, SCALE * first))
         power = nmod(1, prime)
         for k in range(depth + 2):
-            if plain.any() and all(scaled == power * plain):
+            if unscaled.any() and all(scaled == power * unscaled):
                 return k
             power *= SCALE
         return None

@@ -1,131 +1,208 @@
-"""The grid tensor of a recurrent arithmetic circuit, over a prime field (spec/arithmetic-circuits.md 3, 5)."""
+"""The claims about recurrent arithmetic circuits: how much of the first half of a sequence the second can depend on.
 
-import itertools
+The output for all sequences of K given inputs (templates) is a matrix: rows are first halves (Start), columns second
+halves (End). Its rank is a lower bound of the separation rank, the least number of products of a function of the Start
+and a function of the End whose sum is the output. Source: Ziv (2019), Section 2.2 (definitions, Claim 2) and 2.3.
+"""
+
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-import numpy as np
+from engram.certify._claim import Found, Grid, RankClaim, many
+from engram.certify._cost import MB, Cost, product_seconds, sample_seconds
+from engram.errors import OptionError, check_size
+from engram.exact import FieldCircuit, Residues, conjecture_circuit, constructed_circuit, random_circuit
+from engram.theory import bounds
 
-from engram.certify._field import Residues, draw, product, times
+
+def check_even(steps: int) -> int:
+    """Return ``steps`` if it is an even number of at least 2."""
+    if check_size("steps", steps, 2) % 2:
+        raise OptionError(f"steps must be even: Start and End are the two halves of the sequence; got {steps}")
+    return steps
 
 
 @dataclass(frozen=True)
-class RAC:
-    """Weights of h^{t,l} = (W_H^l h^{t-1,l}) * (W_I^l h^{t,l-1}), y = W_O h^{T,L}, modulo p.
+class RACShallowClaim(RankClaim):
+    """One layer of R channels, inputs of M numbers, T steps: the Start-End rank is min(R, M^{T/2}), exactly.
 
-    inputs: W_I^l, ``(R, M)`` and then ``(R, R)``; hidden: W_H^l ``(R, R)``; start: a^l = W_H^l h^{0,l} ``(R)``;
-    readout: one row of W_O ``(R)``; templates: F ``(K, M)``, the encodings of the K inputs of the grid.
+    Source: Ziv (2019), Theorem 1.1 (Section 2.3.1, Appendix B.1).
     """
 
-    prime: int
-    inputs: tuple[Residues, ...]
-    hidden: tuple[Residues, ...]
-    start: tuple[Residues, ...]
-    readout: Residues
-    templates: Residues
+    channels: int
+    """R, the units of a layer."""
+    steps: int
+    """T, the length of a sequence; even."""
+    templates: int = 0
+    """K, the inputs of the grid; default: as many as modes."""
+
+    name: ClassVar[str] = "rac-shallow"
+    words: ClassVar[str] = "depth 1: the Start-End rank is min(R, M^(T/2)), for almost all weights (Ziv, Theorem 1.1)"
+    example: ClassVar[dict[str, int]] = {"modes": 4, "channels": 3, "steps": 6}
+    depth: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        for name in ("modes", "channels"):
+            check_size(name, getattr(self, name))
+        check_even(self.steps)
+        check_size("templates", self.templates, least=0)
+        object.__setattr__(self, "templates", self.templates or self.modes)
 
     @property
-    def depth(self) -> int:
-        return len(self.inputs)
+    def shape(self) -> tuple[int, int]:
+        return self.templates, self.steps // 2
 
-    def grid(self, steps: int, at_once: int = 1 << 14) -> Iterator[tuple[int, Residues]]:
-        """The Start-End matricization ``(K^{T/2}, K^{T/2})`` by blocks of rows: the first row of each, and the block.
+    def building(self) -> Cost:
+        """Weights, templates and the states of a block of rows; two matrix products per layer and step."""
+        m, r, k, side = self.modes, self.channels, self.templates, self.side_estimate
+        weights = self.depth * 2 * r**2 + (r + k) * m
+        at_once = max(side, min(side**2, FieldCircuit.AT_ONCE) / k)
+        blocks, columns = max(1, side**2 / FieldCircuit.AT_ONCE), 3 * side + (2 * side**2 / k if self.steps > 2 else 0)
+        seconds = (
+            product_seconds(1, r, m, k)
+            + product_seconds((blocks * (self.steps - 2) + self.steps) * self.depth, 2 * r, r)
+            + self.depth * columns * (2e-9 * r**2 + 3e-8 * r)
+            + 5e-9 * side**2 * r
+        )
+        return Cost(seconds + sample_seconds(weights), 8 * MB * (2 * weights + 4 * self.depth * r * at_once))
 
-        The states after all prefixes of the Start half are one array. Each block of them, small enough for the cache,
-        then runs through the End half, K times as many at each step. The last step is linear in its input: one product
-        with W_I^1 F^T. Numbers of one unit stand side by side, the newest letter first, so that numpy's loops are long;
-        the letters are put in order at the end.
-        """
-        count, half = len(self.templates), steps // 2
-        side = count**half
-        drive = product(self.inputs[0], self.templates.T, self.prime)  # W_I^1 f of all templates, (R, K)
-        states = [a[:, None] for a in self.start]  # W_H^l h, (R, prefixes)
-        for _ in range(half):
-            states = self._advance(states, drive)
-        states = [_in_order(s, count, half).reshape(-1, side) for s in states]
-        block = max(1, at_once // side)
-        for first in range(0, side, block):
-            part = [s[:, first : first + block] for s in states]
-            for _ in range(half - 1):
-                part = self._advance(part, drive)
-            yield first, _in_order(self._last(part, drive).reshape(1, -1), count, half).reshape(-1, side)
+    @property
+    def bound(self) -> int:
+        return bounds.rac_shallow(self.modes, self.channels, self.steps)
 
-    def _advance(self, states: list[Residues], drive: Residues) -> list[Residues]:
-        """From W_H^l h of n prefixes to that of K n prefixes."""
-        below, result = drive[:, :, None], []
-        for layer, state in enumerate(states):
-            new = times(state[:, None], below, self.prime).reshape(len(state), -1)  # h^{t,l}, (R, K n)
-            up = self.inputs[layer + 1 : layer + 2]  # none above the last layer
-            both = product(np.vstack([self.hidden[layer], *up]), new, self.prime)
-            result.append(both[: len(state)])
-            below = both[len(state) :].reshape(-1, drive.shape[1], state.shape[1])
-        return result
+    @property
+    def upper(self) -> int:
+        return bounds.rac_upper(self.modes, self.channels, self.steps, self.depth, self.templates)
 
-    def _last(self, states: list[Residues], drive: Residues) -> Residues:
-        """y ``(K, n)`` of the last step: top down, the weight of each unit below, and then the inputs."""
-        weight = times(self.readout[:, None], states[-1], self.prime)
-        for layer in range(self.depth - 1, 0, -1):
-            weight = times(product(self.inputs[layer].T, weight, self.prime), states[layer - 1], self.prime)
-        return product(drive.T, weight, self.prime)
+    def witness(self, kind: str, prime: int, seed: int) -> Grid:
+        if kind == "random":
+            circuit = random_circuit(self.modes, self.channels, self.depth, self.templates, prime, seed)
+        else:
+            circuit = self._construction(prime, seed)
+        return _Sequences(circuit, self.steps)
+
+    def _construction(self, prime: int, seed: int) -> FieldCircuit:
+        raise OptionError("Theorem 1.1 is proved without a construction: use witness random")
+
+    def statement(self, found: Found) -> str:
+        shallow = bounds.rac_shallow(self.modes, self.channels, self.steps)
+        return (
+            f"Almost every recurrent arithmetic circuit of depth {self.depth} with {many(self.channels, 'channel')} "
+            f"and {many(self.modes, 'mode')} has a Start-End separation rank of at least {found['rank']} after "
+            f"{self.steps} steps; {self._claimed()} at least {self.bound}, none gives the grid more than "
+            f"{self.upper}, and a circuit of depth 1 has {shallow}."
+        )
+
+    def _claimed(self) -> str:
+        return "the theorem says"
+
+    def more(self) -> dict[str, Any]:
+        return {"depth": self.depth, "shallow": bounds.rac_shallow(self.modes, self.channels, self.steps)}
 
 
-def _in_order(a: Residues, count: int, letters: int) -> Residues:
-    """``(R, newest letter, ..., oldest letter, n)`` as ``(R, n, oldest letter, ..., newest letter)``."""
-    if count == 1:
-        return a  # one letter has one order, at any length
-    apart = a.reshape(len(a), *[count] * letters, -1)
-    return np.ascontiguousarray(apart.transpose(0, *range(apart.ndim - 1, 0, -1)))
+@dataclass(frozen=True)
+class RACDeepClaim(RACShallowClaim):
+    """Two layers of R channels, inputs of M numbers, T steps: the Start-End rank is at least ((min(M, R) over T/2)).
+
+    ((n over k)) = C(n + k - 1, k). Source: Ziv (2019), Theorem 1.2 (Section 2.3.1, Appendix B.2).
+    """
+
+    name: ClassVar[str] = "rac-deep"
+    words: ClassVar[str] = (
+        "depth 2: the Start-End rank is at least ((min(M,R) over T/2)), for almost all weights (Ziv, Theorem 1.2)"
+    )
+    depth: ClassVar[int] = 2
+
+    @property
+    def bound(self) -> int:
+        return bounds.rac_deep(self.modes, self.channels, self.steps)
+
+    def _construction(self, prime: int, seed: int) -> FieldCircuit:
+        if self.templates != self.modes:
+            raise OptionError(f"the construction has as many templates as modes, {self.modes}; got {self.templates}")
+        return constructed_circuit(self.modes, self.channels, self.steps, prime)
 
 
-def random_rac(modes: int, channels: int, depth: int, templates: int, prime: int, seed: int) -> RAC:
-    """Weights drawn uniformly from 1 .. p-1: a generic point with overwhelming probability."""
-    purposes = itertools.count()
+@dataclass(frozen=True)
+class RACConjectureClaim(RACShallowClaim):
+    """L layers: the Start-End rank is at least min{((min(M, R) over ((T/2 over L-1)))), M^{T/2}}.
 
-    def fresh(*shape: int) -> Residues:
-        return draw(prime, seed, next(purposes), *shape)
+    ((n over k)) = C(n + k - 1, k). A conjecture, decided here at concrete sizes.
+    Source: Ziv (2019), Conjecture 1 (Section 2.3.2, Appendix A.4).
+    """
 
-    layers = range(depth)
-    return RAC(
-        prime,
-        tuple(fresh(channels, modes if layer == 0 else channels) for layer in layers),
-        tuple(fresh(channels, channels) for _ in layers),
-        tuple(fresh(channels) for _ in layers),
-        fresh(channels),
-        fresh(templates, modes),
+    depth: int = 3  # type: ignore[misc]
+    """L, the layers."""
+
+    name: ClassVar[str] = "rac-conjecture"
+    words: ClassVar[str] = (
+        "depth L: the Start-End rank is at least min(((min(M,R) over ((T/2 over L-1)))), M^(T/2)), for almost all "
+        "weights (Ziv, Conjecture 1)"
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_size("depth", self.depth)
 
-def constructed_rac(modes: int, channels: int, steps: int, prime: int) -> RAC:
-    """The assignment of the proof of Theorem 1.2 (depth 2), with z = 2 and Omega = (T/2)^2 + 1.
+    @property
+    def bound(self) -> int:
+        return bounds.rac_conjecture(self.modes, self.channels, self.steps, self.depth)
 
-    Z_ij = z^(Omega^i) on the diagonal, 1 beside it, 0 below row M; W_I^1 = Z with F the identity; W_I^2 has a first row
-    of ones and zeros below; W_H^l = I, h^0 = 1, W_O = e_1.
+    def _construction(self, prime: int, seed: int) -> FieldCircuit:
+        return conjecture_circuit(self.modes, self.channels, self.depth, self.templates, prime, seed)
+
+    def _claimed(self) -> str:
+        return "Conjecture 1 says"
+
+
+@dataclass(frozen=True)
+class RACUpperClaim(RACConjectureClaim):
+    """L layers: the Start-End rank of a grid is at most a product of multiset coefficients, for all weights.
+
+    The bound is :func:`engram.theory.bounds.rac_upper`, which is not in the thesis. The rank found often reaches it.
     """
-    omega = (steps // 2) ** 2 + 1
-    z = np.ones((channels, modes), dtype=np.uint64)
-    z[modes:] = 0
-    for i in range(min(channels, modes)):
-        z[i, i] = pow(2, pow(omega, i + 1, prime - 1), prime)  # Fermat: exponents modulo p - 1
-    eye = np.eye(channels, dtype=np.uint64)
-    first = np.zeros((channels, channels), dtype=np.uint64)
-    first[0] = 1
-    ones = np.ones(channels, dtype=np.uint64)
-    return RAC(prime, (z, first), (eye, eye), (ones, ones), eye[0], np.eye(modes, dtype=np.uint64))
+
+    name: ClassVar[str] = "rac-upper"
+    words: ClassVar[str] = "depth L: the Start-End rank is at most a product of multiset coefficients, for all weights"
+
+    def holds(self, found: Found) -> bool:
+        return bool(found["rank"] <= self.upper)
+
+    def statement(self, found: Found) -> str:
+        rank = found["rank"]
+        reached = "reaches it" if rank == self.upper else f"reaches {rank}"
+        return (
+            f"No recurrent arithmetic circuit of depth {self.depth} with {many(self.channels, 'channel')} and "
+            f"{many(self.modes, 'mode')} gives a grid of {many(self.templates, 'template')} over {self.steps} steps a "
+            f"Start-End rank above {self.upper}; this one {reached}."
+        )
 
 
-def conjecture_rac(modes: int, channels: int, depth: int, templates: int, prime: int, seed: int) -> RAC:
-    """The assignment that motivates Conjecture 1: a generic first layer, and above it only unit 1 is passed on.
+@dataclass(frozen=True)
+class _Sequences:
+    """A circuit with the length of its sequences."""
 
-    W_I^2 has one generic row and zeros below, W_I^l the entry (1, 1) for l > 2; W_H^l = I and h^0 = 1 above the first
-    layer. The first layer must be generic: with W_H^1 = I its state depends on the symbol counts alone (spec 4.1).
+    circuit: FieldCircuit
+    steps: int
+
+    def grid(self) -> Iterator[tuple[int, Residues]]:
+        return self.circuit.grid(self.steps)
+
+
+def rac_claim(modes: int, channels: int, steps: int, depth: int, templates: int = 0) -> RACShallowClaim:
+    """The claim about circuits of this depth: Theorem 1.1 at depth 1, Theorem 1.2 at depth 2, Conjecture 1 above.
+
+    Args:
+        modes: M, the numbers that encode one input.
+        channels: R, the units of a layer.
+        steps: T, the length of a sequence; even.
+        depth: L, the layers.
+        templates: K, the inputs of the grid; default: as many as modes.
+
+    >>> rac_claim(3, 3, 8, 2).name
+    'rac-deep'
     """
-    generic = random_rac(modes, channels, depth, templates, prime, seed)
-    eye, ones = np.eye(channels, dtype=np.uint64), np.ones(channels, dtype=np.uint64)
-    passed = np.zeros((channels, channels), dtype=np.uint64)
-    passed[0, 0] = 1
-    second = np.zeros((channels, channels), dtype=np.uint64)
-    second[0] = generic.inputs[1][0] if depth > 1 else 0
-    inputs = (generic.inputs[0], second, *[passed] * (depth - 2))[:depth]
-    hidden = (generic.hidden[0], *[eye] * (depth - 1))
-    start = (generic.start[0], *[ones] * (depth - 1))
-    return RAC(prime, inputs, hidden, start, eye[0] if depth > 1 else generic.readout, generic.templates)
+    if check_size("depth", depth) <= 2:
+        return (RACShallowClaim if depth == 1 else RACDeepClaim)(modes, channels, steps, templates)
+    return RACConjectureClaim(modes, channels, steps, templates, depth)

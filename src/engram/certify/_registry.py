@@ -1,20 +1,35 @@
-"""All claims, by name."""
+"""All claims, by name. A new claim is added here."""
 
-from engram.certify._automaton import Automaton
+from engram.certify._automaton import AutomatonClaim
 from engram.certify._claim import Claim
-from engram.certify._claims import RACConjecture, RACDeep, RACShallow, RACUpper, TTDifferentCores, TTEqualCores
-from engram.certify._cp_rank import CPRank
-from engram.certify._degree import Degree
-from engram.certify._delay import Delay
-from engram.certify._flat import Deepen, Flat
-from engram.certify._homogeneous import Homogeneous
-from engram.certify._params import Params
-from engram.certify._state_tracking import StateTracking
+from engram.certify._cp_rank import CPRankClaim
+from engram.certify._deepen import DeepenClaim
+from engram.certify._degree import DegreeClaim
+from engram.certify._delay import DelayClaim
+from engram.certify._flat import FlatClaim
+from engram.certify._homogeneous import HomogeneousClaim
+from engram.certify._params import ParamsClaim
+from engram.certify._rac import RACConjectureClaim, RACDeepClaim, RACShallowClaim, RACUpperClaim
+from engram.certify._state_tracking import StateTrackingClaim
+from engram.certify._tt import TTDifferentCoresClaim, TTEqualCoresClaim
 
 CLAIMS: dict[str, type[Claim]] = {
     claim.name: claim
     for claim in (
-        TTEqualCores, TTDifferentCores, RACShallow, RACDeep, RACConjecture, RACUpper,
-        Delay, Flat, Deepen, Params, Degree, Homogeneous, CPRank, StateTracking, Automaton,
+        TTEqualCoresClaim,
+        TTDifferentCoresClaim,
+        RACShallowClaim,
+        RACDeepClaim,
+        RACConjectureClaim,
+        RACUpperClaim,
+        DelayClaim,
+        FlatClaim,
+        DeepenClaim,
+        ParamsClaim,
+        DegreeClaim,
+        HomogeneousClaim,
+        CPRankClaim,
+        StateTrackingClaim,
+        AutomatonClaim,
     )
-}  # fmt: skip
+}

@@ -1,4 +1,4 @@
-"""What no layer with its activation in depth alone can follow: a product of matrices (spec/depth.md 6, Lemma 4)."""
+"""The claim ``state-tracking``: a layer without activation in its recurrence cannot follow a product of matrices."""
 
 from dataclasses import dataclass
 from math import lcm
@@ -9,30 +9,34 @@ from flint import fmpq_mat, fmpz, fmpz_mat
 
 from engram.certify._claim import Claim, Found, many
 from engram.certify._cost import MB, Cost, bits, integer_seconds, long_seconds
-from engram.certify._network import Exact, Layer, Network, bilinear, integers, same
 from engram.errors import OptionError, check_size
+from engram.exact import Exact, ExactLayer, ExactNetwork, bilinear_network, integers, same
 
 
 @dataclass(frozen=True)
-class StateTracking(Claim):
-    """One layer with its activation in depth alone, of any width and with any function, does not compute a BIRNN.
+class StateTrackingClaim(Claim):
+    """One layer with a linear recurrence and any activation after it, of any width, does not compute a random BIRNN.
 
-    Its state h_t = V h_{t-1} + U x_t + b is affine in x_1 ... x_t. With t = floor(m / d) + 1 steps the m units see
-    d t > m numbers, so some change v of the inputs leaves h_t as it is: a vector of integers with
-    [V^{t-1} U | ... | V U | U] v = 0. Whatever function and readout follow give the same for x and x + v; the target
-    f_t = M(x_t) f_{t-1}, a product of n x n matrices, does not. Both are run in integers, at random
-    weights; the change of the target is given modulo p.
+    Its state h_t = V h_{t-1} + U x_t + b is affine in x_1 ... x_t. After t = floor(m / d) + 1 steps its m units have
+    received d t > m numbers, so some change v of the inputs does not change h_t: an integer vector with
+    [V^{t-1} U | ... | V U | U] v = 0. Any activation and readout give the same for x and x + v; the BIRNN
+    f_t = M(x_t) f_{t-1}, a product of n x n matrices, does not. Both are run in integers, at random weights; the change
+    of the BIRNN's state is given modulo p.
+    Source: Lizaire et al. (2026), Lemma 4 (Appendix A.10), there for homeomorphic activations only.
     """
 
     hidden: int
-    """m, the units of the layer with activation in depth."""
+    """m, the units of the layer with a linear recurrence."""
     inputs: int = 2
     """d, the size of the input."""
     units: int = 0
-    """n, of the BIRNN, at least d; d unless given."""
+    """n, the units of the BIRNN, at least d; default: d."""
 
     name: ClassVar[str] = "state-tracking"
-    words: ClassVar[str] = "Lemma 4: no layer with any activation in depth alone computes a generic BIRNN for all T"
+    words: ClassVar[str] = (
+        "no layer with a linear recurrence, of any activation, computes a random BIRNN for all T (Lizaire et al., "
+        "Lemma 4)"
+    )
     example: ClassVar[dict[str, int]] = {"hidden": 5}
 
     def __post_init__(self) -> None:
@@ -41,10 +45,10 @@ class StateTracking(Claim):
         check_size("units", self.units, least=0)
         object.__setattr__(self, "units", self.units or self.inputs)
         if self.units < self.inputs:
-            raise OptionError(f"Lemma 4 needs at least as many units as inputs, {self.inputs}; got {self.units}")
+            raise OptionError(f"units must be at least as many as inputs, {self.inputs} (Lemma 4); got {self.units}")
 
     def cost(self) -> Cost:
-        """The elimination gives numbers as long as a determinant; the BIRNN multiplies one of them in at every step."""
+        """Elimination, with numbers as long as a determinant; the BIRNN multiplies by one of them at every step."""
         m, d, n = self.hidden, self.inputs, self.units
         steps = m // d + 1
         # Bits of the change, which for one input is the characteristic polynomial of V.
@@ -59,15 +63,17 @@ class StateTracking(Claim):
         steps = self.hidden // self.inputs + 1
         into, back = integers(seed, 1, self.hidden, self.inputs), integers(seed, 2, self.hidden, self.hidden)
         bias, start, _ = integers(seed, 3, 3, self.hidden)
-        layer = Network((Layer(into, back, bias),), (start,))
+        layer = ExactNetwork((ExactLayer(into, back, bias),), (start,))
         tensor = integers(seed, 4, self.units, self.inputs, self.units)
-        target = bilinear([tensor], [integers(seed, 5, self.units)])
+        target = bilinear_network([tensor], [integers(seed, 5, self.units)])
         x = integers(seed, 6, steps, self.inputs)
         change = kernel_vector(into, back, steps).reshape(steps, self.inputs)
         states, outputs = ([network.last(inputs) for inputs in (x, x + change)] for network in (layer, target))
         return {
             "steps": steps,
-            "change": [[str(fmpz(number)) for number in row] for row in change],  # str of int stops at 4300 digits
+            "change": [
+                [str(fmpz(number)) for number in row] for row in change
+            ],  # Python's str(int) stops at 4300 digits
             "state_differs": not same(*states),
             "target_change": [int(number % prime) for number in outputs[1] - outputs[0]],
         }
@@ -85,8 +91,11 @@ class StateTracking(Claim):
 
 
 def kernel_vector(into: Exact, back: Exact, steps: int) -> Exact:
-    """The vector v of integers without a common divisor with [V^{t-1} U | ... | V U | U] v = 0 that exact elimination
-    gives: 1 (or the least multiple that leaves no fraction) at the first free column, 0 at the other free ones."""
+    """An integer vector v without a common divisor with [V^{t-1} U | ... | V U | U] v = 0, by exact elimination.
+
+    The reduced row echelon form has one solution that is 1 at the first column without pivot and 0 at the other columns
+    without pivot; v is its least multiple without fractions. So v is the same on every machine.
+    """
     blocks = [into]
     for _ in range(steps - 1):
         blocks.insert(0, back @ blocks[0])

@@ -1,4 +1,4 @@
-"""The command line: one file a command, each a frozen dataclass whose fields are its options."""
+"""The command line: one file per command, each a frozen dataclass whose fields are its options."""
 
 import os
 import signal
@@ -13,6 +13,8 @@ from engram import __version__
 from engram.errors import EngramError, StoppedError
 from engram.files import one_line
 
+RENAMED = {"draw": "plot"}
+"""Old names of commands, which work with a notice until the next version."""
 MEMORY = ("can't allocate memory", "out of memory")
 
 
@@ -24,11 +26,19 @@ def main(arguments: list[str] | None = None) -> int:
     if words == ["--version"]:
         print(f"engram {__version__}")
         return 0
+    if words[:1] == ["--complete"]:
+        from engram.cli._complete import complete
+
+        print("\n".join(complete(words[1:])))
+        return 0
+    if words and words[0] in RENAMED:
+        old, words[0] = words[0], RENAMED[words[0]]
+        print(f"engram: {old} is called {words[0]} now; the old name goes with the next version", file=sys.stderr)
     try:
         with _leaving_at_once():
-            from engram.cli._parse import parse  # imports everything; --version need not wait for it
+            from engram.cli._app import parse  # which imports what the words ask for
 
-        command: Any = parse(words or ["--help"])
+            command: Any = parse(words)
         with warnings.catch_warnings():
             warnings.showwarning = _warn  # type: ignore[assignment]
             command.run()
@@ -42,7 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (EngramError, OSError) as error:  # OSError: a figure that cannot be written
         if debug:
             raise
-        print("engram:", one_line(str(error)), file=sys.stderr)
+        from engram.cli._flags import with_flags
+
+        print("engram:", one_line(with_flags(str(error), words)), file=sys.stderr)
         return 1 if isinstance(error, StoppedError) else 2
     except Exception as error:  # memory that is not there; or a mistake of ours
         if debug:

@@ -1,22 +1,23 @@
 """``engram certify atlas``."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from cyclopts import Parameter
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from engram.certify import PRIME, Range, atlas
+from engram.atlas import Range, atlas
+from engram.certify import PRIME
 from engram.cli._console import plain
 from engram.files import write_whole
-from engram.report import atlas_page, atlas_summary, draw_atlas
+from engram.report import atlas_page, atlas_summary, plot_atlas
 
 
-@dataclass(frozen=True)
-class Atlas(Range):
-    """Certify every rank claim at every size up to a limit: one table, one picture, and where what is printed fails.
+@dataclass(frozen=True, kw_only=True)
+class Atlas:
+    """Certify every rank claim at every size up to a limit: one table, one picture, and where a printed claim fails.
 
     Sizes that are done are not done again: stopped by Ctrl-C, the same command goes on.
 
@@ -25,14 +26,16 @@ class Atlas(Range):
         engram certify atlas --max-side 1024 --output atlas --jobs 2
     """
 
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("atlas")
+    sizes: Range = field(default_factory=Range)
+    """Which sizes."""
+    output: Annotated[Path, Parameter(alias="-o")] = Path("atlas")
     """The folder for certificates.jsonl, atlas.json, atlas.md and atlas.svg."""
     jobs: int | None = None
     """Processes; default: as many as cores."""
     seed: int = 0
-    """Of the weights."""
+    """Random seed of the weights."""
     prime: int = PRIME
-    """p, of the field."""
+    """p, the prime of the field in which ranks are computed."""
     json: bool = False
     """Print the table as one JSON object."""
 
@@ -48,7 +51,7 @@ class Atlas(Range):
         with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
             bar = progress.add_task("matrices", total=None)
             found = atlas(
-                Range(self.max_side, self.max_modes, self.max_channels, self.max_depth),
+                self.sizes,
                 self.output,
                 seed=self.seed,
                 prime=self.prime,
@@ -57,7 +60,7 @@ class Atlas(Range):
             )
         write_whole(self.output / "atlas.json", json.dumps(found, separators=(",", ":")).encode() + b"\n")
         write_whole(self.output / "atlas.md", atlas_page(found).encode())
-        draw_atlas(found, self.output / "atlas.svg")
+        plot_atlas(found, self.output / "atlas.svg")
         print(json.dumps(found) if self.json else atlas_summary(found))
         console.print(f"table: {self.output / 'atlas.md'}, {self.output / 'atlas.json'}")
         console.print(f"figure: {self.output / 'atlas.svg'}")

@@ -1,13 +1,13 @@
 """``engram bench``."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-import tyro
+from cyclopts import Parameter
 from rich.console import Console
-from rich.table import Table
 
 from engram.bench import (
     CELL_TARGETS,
@@ -28,34 +28,77 @@ from engram.bench import (
     bench_runs,
     bench_token,
     bench_train,
-    draw_cells,
-    draw_certify,
-    draw_layers,
-    draw_linear,
-    draw_maps,
-    draw_products,
-    draw_runs,
-    draw_token,
-    draw_train,
+    layers,
+    linear,
+    maps,
+    plot_cells,
+    plot_certify,
+    plot_layers,
+    plot_linear,
+    plot_maps,
+    plot_products,
+    plot_runs,
+    plot_token,
+    plot_train,
+    products,
+    runs,
+    token,
+    train,
 )
 from engram.bench._markdown import markdown
 from engram.bench.certify import BASE as CERTIFY_BASE
 from engram.bench.token import BASE as TOKEN_BASE
+from engram.cli._bench_progress import BenchProgress
+from engram.cli._bench_show import show
 from engram.errors import OptionError, check_size
+from engram.figures import check_figure
 from engram.files import write_whole
-from engram.pictures import check_picture
 
-# What is raced, how it is drawn, what tells the rows apart, what the times are divided by, what is asked for.
-RACES: dict[str, tuple[Any, Any, tuple[str, ...], str, dict[str, Any]]] = {
-    "layers": (bench_layers, draw_layers, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", LAYER_TARGETS),
-    "cells": (bench_cells, draw_cells, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", CELL_TARGETS),
-    "maps": (bench_maps, draw_maps, ("N",), "torch.linalg.matrix_exp", MAP_TARGETS),
-    "certify": (bench_certify, draw_certify, ("side",), CERTIFY_BASE, CERTIFY_TARGETS),
-    "linear": (bench_linear, draw_linear, ("T", "B", "H", "N"), "LinearRNN, step loop", LINEAR_TARGETS),
-    "products": (bench_products, draw_products, ("threads", "T", "B", "H", "D"), "torch.nn.RNN", PRODUCT_TARGETS),
-    "token": (bench_token, draw_token, ("H",), TOKEN_BASE, TOKEN_TARGETS),
-    "train": (bench_train, draw_train, ("case",), "bare loop", TRAIN_TARGETS),
-    "runs": (bench_runs, draw_runs, ("case",), "1 at once", RUNS_TARGETS),
+SHAPE = ("threads", "T", "B", "H", "D")
+
+
+class Race(NamedTuple):
+    """What ``engram bench NAME`` does."""
+
+    run: Callable[..., dict[str, Any]]
+    plot: Callable[..., None]
+    size: tuple[str, ...]
+    """What tells the rows apart."""
+    base: str
+    """What the times are divided by."""
+    targets: dict[str, Any]
+    sizes: tuple[int, int]
+    """How many sizes are raced, with --quick and without."""
+
+
+RACES: dict[str, Race] = {
+    "layers": Race(
+        bench_layers, plot_layers, SHAPE, "torch.nn.RNN", LAYER_TARGETS, (len(layers.QUICK), 2 * len(layers.SIZES))
+    ),
+    "cells": Race(
+        bench_cells, plot_cells, SHAPE, "torch.nn.RNN", CELL_TARGETS, (len(layers.QUICK), 2 * len(layers.SIZES))
+    ),
+    "maps": Race(bench_maps, plot_maps, ("N",), "torch.linalg.matrix_exp", MAP_TARGETS, (1, len(maps.SIZES))),
+    "certify": Race(bench_certify, plot_certify, ("side",), CERTIFY_BASE, CERTIFY_TARGETS, (1, 1)),
+    "linear": Race(
+        bench_linear,
+        plot_linear,
+        ("T", "B", "H", "N"),
+        "LinearRNN, step loop",
+        LINEAR_TARGETS,
+        (len(linear.QUICK), len(linear.LENGTHS)),
+    ),
+    "products": Race(
+        bench_products,
+        plot_products,
+        SHAPE,
+        "torch.nn.RNN",
+        PRODUCT_TARGETS,
+        (len(products.QUICK), len(products.SIZES)),
+    ),
+    "token": Race(bench_token, plot_token, ("H",), TOKEN_BASE, TOKEN_TARGETS, (len(token.QUICK), len(token.SIZES))),
+    "train": Race(bench_train, plot_train, ("case",), "bare loop", TRAIN_TARGETS, (1, len(train.CASES))),
+    "runs": Race(bench_runs, plot_runs, ("case",), "1 at once", RUNS_TARGETS, (1, len(runs.CASES))),
 }
 
 
@@ -68,10 +111,11 @@ class Bench:
 
     what: Annotated[
         Literal["layers", "cells", "maps", "train", "runs", "linear", "products", "token", "certify"],
-        tyro.conf.Positional,
+        Parameter(name="BENCHMARK"),
     ] = "layers"
     """Layers, every compiled cell (an hour or more), building recurrent matrices, training, several runs at once,
     linear recurrences, multiplicative ones, generating token by token, or certificates."""
+    _: KW_ONLY
     quick: bool = False
     """Fewer sizes and one thread, in a few minutes at most."""
     json: bool = False
@@ -85,95 +129,35 @@ class Bench:
     markdown: Path | None = None
     """Write the tables there, as a page of Markdown."""
     figure: Path | None = None
-    """Where the picture goes (.svg or .png); bench-layers.svg and so on unless said otherwise."""
+    """Where the picture goes (.svg or .png); default: bench-layers.svg and so on."""
 
     def run(self) -> None:
         check_size("--repeats", self.repeats)
         figure = self.figure or Path(f"bench-{self.what}.svg")
-        check_picture(figure, "--figure")
+        check_figure(figure, "--figure")
         more: dict[str, Any] = {}
         for flag, what in (("against", "layers"), ("only", "cells")):
             if value := getattr(self, flag):
                 if self.what != what:
                     raise OptionError(f"--{flag} needs 'engram bench {what}', got {self.what}")
                 more[flag] = value
-        told = Console(stderr=True)  # standard output is for the result
-        race, draw, size, base, targets = RACES[self.what]
-        with told.status("racing ...") as status:
-
-            def tell(line: str) -> None:
-                told.print(line, highlight=False)
-                status.update(f"done: {line}")
-
-            result = race(self.quick, self.repeats, tell, **more)
+        console = Console(stderr=True)  # standard output is for the result
+        race = RACES[self.what]
+        with BenchProgress(console, race.sizes[0 if self.quick else 1]).shown() as tell:
+            result = race.run(self.quick, self.repeats, tell, **more)
         if self.markdown is not None:
             self.markdown.parent.mkdir(parents=True, exist_ok=True)
-            page = markdown(self.what, self._command(), result, size, targets)
+            page = markdown(self.what, self._command(), result, race.size, race.targets)
             write_whole(self.markdown, page.encode())
-        draw(result, figure)
-        told.print(f"figure: {figure}")
+        race.plot(result, figure)
+        console.print(f"figure: {figure}")
         if self.json:
             print(json.dumps(result))
         else:
-            _show(result, size, base, targets)
+            show(result, race.size, race.base, race.targets)
 
     def _command(self) -> str:
         """What was typed, without the names of files, which are this machine's."""
         words = ["bench", self.what, *["--quick"] * self.quick, "--repeats", str(self.repeats)]
         words += ["--only", *self.only] if self.only else []
         return " ".join([*words, *["--against DIR"] * (self.against is not None), "--json"])
-
-
-def _show(result: dict[str, Any], size: tuple[str, ...], base: str, targets: dict[str, Any]) -> None:
-    console = Console()
-    shares = ["share of best"] if any("share" in row for row in result["rows"]) else []
-    rows = Table(*size, "contestant", "ms", "range", f"/ {base}", *shares, title="Times")
-    for group in _groups(result["rows"], size):
-        unit = next(row["median_ms"] for row in group if row["contestant"] == base)
-        for row in sorted(group, key=lambda row: row["median_ms"]):
-            times = [f"{row['median_ms']:.3g}", f"{row['min_ms']:.3g} - {row['max_ms']:.3g}"]
-            ratio = f"{row['median_ms'] / unit:.2f}"
-            share = ["" if row["share"] is None else f"{row['share']:.0%}"] if shares else []
-            rows.add_row(*(str(row[key]) for key in size), row["contestant"], *times, ratio, *share)
-        rows.add_section()
-    console.print(rows)
-    table = Table("ratio", "geometric mean", "worst", "asked for", title="Summary (below 1: engram needs less)")
-    for name, ratio in result["summary"].items():
-        if "geomean" in ratio:
-            mean, worst = targets.get(name, (None, None))
-            asked = ", ".join([f"mean <= {mean}"] * bool(mean) + [f"worst <= {worst}"] * bool(worst))
-            table.add_row(name, f"{ratio['geomean']:.2f}", f"{ratio['worst']:.2f}", asked)
-    console.print(table)
-    for name, exponent in result["summary"].get("exponents", {}).items():
-        console.print(f"time over N: {name} measured N^{exponent:.2f}", highlight=False)
-    _show_more(console, result, size)
-    machine = result["machine"]
-    console.print(
-        f"{machine['processor']}, {machine['cores']} cores, load {machine['load_average'][0]}, torch {machine['torch']}"
-    )
-
-
-def _show_more(console: Console, result: dict[str, Any], size: tuple[str, ...]) -> None:
-    """What only some benches have: shares of the best product, other ways to run an LSTM, what was left out."""
-    if result.get("shares"):
-        table = Table("contestant", "geometric mean", "least", title="Share of the best matrix product")
-        for name, share in result["shares"].items():
-            table.add_row(name, f"{share['geomean']:.0%}", f"{share['least']:.0%}")
-        console.print(table)
-    if result.get("peers"):
-        table = Table(*size, "contestant", "ms", "seconds to compile", title="Other ways to run an LSTM")
-        for row in result["peers"]:
-            compiling = f"{row['compile_s']:.1f}" if row.get("compile_s") is not None else ""
-            told = row["note"] if "note" in row else f"{row['median_ms']:.3g}"
-            table.add_row(*(str(row[key]) for key in size), row["contestant"], told, compiling)
-        console.print(table)
-    for note in result.get("notes", []):
-        console.print(note, highlight=False)
-
-
-def _groups(rows: list[dict[str, Any]], size: tuple[str, ...]) -> list[list[dict[str, Any]]]:
-    """The rows of each size."""
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[key] for key in size), []).append(row)
-    return list(groups.values())

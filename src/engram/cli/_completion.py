@@ -1,22 +1,53 @@
-"""``engram completion``."""
+"""``engram completion``: the script for a shell, which asks engram itself what may come next."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import tyro
+from cyclopts import Parameter
+
+SCRIPTS = {
+    "bash": """\
+_engram() {
+    local word IFS=$'\\n'
+    COMPREPLY=()
+    for word in $(engram --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); do
+        COMPREPLY+=("$word")
+    done
+}
+complete -o default -o bashdefault -F _engram engram
+""",
+    "zsh": """\
+#compdef engram
+_engram() {
+    local -a found
+    found=("${(@f)$(engram --complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    found=(${found:#})
+    if (( $#found )); then compadd -a found; else _files; fi
+}
+compdef _engram engram
+""",
+    "fish": """\
+function __engram_complete
+    set -l words (commandline -opc) (commandline -ct)
+    engram --complete $words[2..] 2>/dev/null
+end
+complete -c engram -a '(__engram_complete)'
+""",
+}
 
 
 @dataclass(frozen=True)
 class Completion:
-    """Print the script that lets a shell complete engram's commands and options with the Tab key.
+    """Print the script that lets a shell complete commands, options, models, tasks and runs with the Tab key.
 
-    Example: engram completion bash > ~/.local/share/bash-completion/completions/engram
+    Examples:
+        engram completion bash > ~/.local/share/bash-completion/completions/engram
+        engram completion zsh > ~/.zfunc/_engram        (with ~/.zfunc in fpath)
+        engram completion fish > ~/.config/fish/completions/engram.fish
     """
 
-    shell: Annotated[Literal["bash", "zsh"], tyro.conf.Positional] = "bash"
+    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(name="SHELL")] = "bash"
     """The shell."""
 
     def run(self) -> None:
-        from engram.cli._parse import parse  # which imports this
-
-        parse(["--tyro-print-completion", self.shell])
+        print(SCRIPTS[self.shell], end="")

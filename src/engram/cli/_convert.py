@@ -1,37 +1,28 @@
-"""``engram convert``: one subcommand a conversion."""
+"""``engram convert``: one command per conversion."""
 
-from dataclasses import dataclass
-from typing import Any
+from engram.cli._command import Group
+from engram.cli._convert_automaton import ConvertAutomaton
+from engram.cli._convert_deepen import ConvertDeepen
+from engram.cli._convert_flat import ConvertFlat
+from engram.cli._convert_onnx import ConvertOnnx
+from engram.cli._convert_torch import ConvertTorch
+from engram.cli._convert_unitary import ConvertUnitary
 
-from engram.cli._convert_automaton import Automaton
-from engram.cli._convert_depth import Deepen, Flat
-from engram.cli._convert_layer import Onnx, Torch
-from engram.cli._convert_unitary import Unitary
-from engram.cli._subcommands import subcommands
-
-CONVERSIONS: dict[str, type] = {
-    "unitary": Unitary,
-    "flat": Flat,
-    "deepen": Deepen,
-    "automaton": Automaton,
-    "torch": Torch,
-    "onnx": Onnx,
-}
-Conversion: Any = subcommands(CONVERSIONS)
-
-
-@dataclass(frozen=True)
-class Convert:
+CONVERT = Group(
     """Turn a network into another one that computes the same, and measure that it does.
 
     Examples:
         engram convert flat runs/deep -o runs/flat
         engram convert automaton 1.pautomac_model.txt -o net.safetensors
         engram convert torch runs/first -o rnn.safetensors
-    """
-
-    conversion: Conversion
-    """What to turn it into."""
-
-    def run(self) -> None:
-        self.conversion.run()
+    """,
+    "conversion",
+    {
+        "unitary": ConvertUnitary,
+        "flat": ConvertFlat,
+        "deepen": ConvertDeepen,
+        "automaton": ConvertAutomaton,
+        "torch": ConvertTorch,
+        "onnx": ConvertOnnx,
+    },
+)

@@ -1,15 +1,15 @@
 """``engram convert automaton``."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import tyro
+from cyclopts import Parameter
 
-from engram.cli._allow import Allow
 from engram.cli._console import plain
+from engram.cli._runs import Allow, check_run
 from engram.convert import WeightedAutomaton, word_values
 from engram.errors import EngramError, OptionError
 from engram.models import Embedding, EveryStep
@@ -22,7 +22,7 @@ LARGEST = 1e150  # of a state, so that its value is a float64
 
 
 @dataclass(frozen=True)
-class Automaton:
+class ConvertAutomaton:
     """Turn a weighted automaton into a bilinear network that gives the same values of all words, or back.
 
     An automaton is read from a PAutomaC model file or from .json; a network from .safetensors, or from a run of a
@@ -33,17 +33,19 @@ class Automaton:
         engram convert automaton runs/birnn -o automaton.json --minimise
     """
 
-    source: Annotated[Path, tyro.conf.Positional]
+    source: Annotated[Path, Parameter(name="SOURCE", metavar="SOURCE")]
     """A PAutomaC model (plain or .gz), a .json or .safetensors file of this command, or a run directory."""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    _: KW_ONLY
+    output: Annotated[Path, Parameter(alias="-o")]
     """.safetensors for the network, .json for the automaton."""
     minimise: bool = False
-    """With the fewest states, the rank of the Hankel matrix: exact if the weights are, else with the tolerance."""
+    """Make an automaton of the fewest states: the rank of the Hankel matrix, exact if the weights are, else up to the
+    tolerance."""
     tolerance: float | None = None
-    """Singular values of the Hankel matrix up to this share of the largest are left out; 1e-10 where weights are not
-    exact."""
+    """For --minimise: singular values of the Hankel matrix below this share of the largest count as zero; default:
+    1e-10, and none where weights are exact."""
     last: bool = False
-    """Of a run, the last weights, not those of the best validation."""
+    """Of a run: the last weights, not those of the best validation."""
     allow: Allow = ()
     """Packages or files whose code the run may import: of a model or a task of your own."""
     json: bool = False
@@ -54,6 +56,10 @@ class Automaton:
             raise OptionError(f"-o must end in .safetensors (the network) or .json (the automaton), got {self.output}")
         if self.tolerance is not None and not self.minimise:
             raise OptionError("--tolerance is for --minimise")
+        if not self.source.exists():
+            raise OptionError(
+                f"{self.source} is not there: give a PAutomaC model, a .json or .safetensors file, or a run"
+            )
         with plain(stderr=True).status("converting ..."):
             source = self._of_run() if self.source.is_dir() else WeightedAutomaton.read(self.source)
             tolerance = TOLERANCE if self.tolerance is None and not source.exact else self.tolerance
@@ -74,10 +80,9 @@ class Automaton:
         print(json.dumps(report) if self.json else self._told(report))
 
     def _of_run(self) -> WeightedAutomaton:
-        run, network = (
-            RunDirectory(self.source, self.allow),
-            load_network(self.source, best=not self.last, allow=self.allow),
-        )
+        check_run(self.source)
+        run = RunDirectory(self.source, self.allow)
+        network = load_network(self.source, best=not self.last, allow=self.allow)
         words = f"{self.source}, a run of {run.settings.model.label} on {run.settings.task.name}"
         if not run.settings.task.vocabulary or not isinstance(network.head, EveryStep):
             raise OptionError(f"{words}: an automaton reads symbols, and the inputs of this run are numbers")

@@ -1,31 +1,31 @@
-"""``engram convert flat`` and ``engram convert deepen``."""
+"""What ``engram convert flat`` and ``engram convert deepen`` share."""
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
 import torch
-import tyro
+from cyclopts import Parameter
 
-from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.cli._converted import compared, load_run, settings_of, write_run
-from engram.convert import deepen, flatten
+from engram.cli._runs import Allow, Run
 from engram.errors import EngramError, OptionError
 from engram.nn import RNN
 from engram.train import load_network
 
 
 @dataclass(frozen=True)
-class Depth(ABC):
-    """What flat and deepen share: a run whose layer becomes another RNN, which is read out at its last units."""
+class ConvertDepth(ABC):
+    """A run whose layer becomes another RNN, which is read out at its last units."""
 
-    folder: Annotated[Path, tyro.conf.Positional]
+    folder: Run
     """The run directory."""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    _: KW_ONLY
+    output: Annotated[Path, Parameter(alias="-o")]
     """The directory of the new run."""
     last: bool = False
     """The last weights, not those of the best validation."""
@@ -72,25 +72,3 @@ def _told(report: dict[str, Any]) -> str:
         f"(outputs are up to {report['largest_output']:.4g})\n"
         f"run: {report['run']} (engram evaluate {quote(report['run'])})"
     )
-
-
-@dataclass(frozen=True)
-class Flat(Depth):
-    """Turn a deep linear network into one layer of n L units with the same outputs (Theorem 6 of the depth paper).
-
-    The result is a run of its own: engram evaluate takes it, engram resume --steps trains it further.
-
-    Example: engram convert flat runs/deep -o runs/flat
-    """
-
-    changed = staticmethod(flatten)
-
-
-@dataclass(frozen=True)
-class Deepen(Depth):
-    """Add a layer that passes on what it gets: the same outputs, one layer deeper. For linear and ReLU networks.
-
-    Example: engram convert deepen runs/first -o runs/deeper
-    """
-
-    changed = staticmethod(deepen)

@@ -1,19 +1,19 @@
 """``engram convert unitary``."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
-import tyro
+from cyclopts import Parameter
 from torch import Tensor
 
-from engram.cli._allow import Allow
 from engram.cli._console import plain
 from engram.cli._converted import load_run, settings_of, write_run
+from engram.cli._runs import Allow, Run
 from engram.convert import to_orthogonal
 from engram.errors import OptionError
 from engram.models import Embedding, Network
@@ -24,7 +24,7 @@ COMPARED = 64  # sequences of the test that both networks run on
 
 
 @dataclass(frozen=True)
-class Unitary:
+class ConvertUnitary:
     """Turn a contractive ReLU network into an orthogonal one with the same outputs, of at most twice the units.
 
     The equality holds for inputs up to a bound; it is checked on the test of the task and on inputs chosen to break it.
@@ -35,10 +35,11 @@ class Unitary:
         engram convert unitary runs/first --input-bound 10 --contract -o runs/nearest --json
     """
 
-    folder: Annotated[Path, tyro.conf.Positional]
-    """The run directory; its model is an RNN with activation=relu."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """The directory of the new run; that of the old one with -orthogonal at its end unless given."""
+    folder: Run
+    """The run directory; its model is an RNN with activation relu."""
+    _: KW_ONLY
+    output: Annotated[Path | None, Parameter(alias="-o")] = None
+    """The directory of the new run; default: that of the old one with -orthogonal at its end."""
     input_bound: str = "auto"
     """The largest norm of one step of the input; auto takes it from the test, or from the table of symbols."""
     contract: bool = False
@@ -112,7 +113,7 @@ def told(report: dict[str, Any]) -> str:
         )
     lines = [
         f"norms of W_hh: {norms}",
-        f"states:        {report['states']} -> {report['states_used']} a layer "
+        f"states:        {report['states']} -> {report['states_used']} per layer "
         f"(rank of I - W'W: {', '.join(str(cell['added']) for cell in cells)}); "
         f"W'W - I is {report['orthogonality_error']:.2g} at most",
         f"promise:       equal outputs for inputs of norm up to {report['input_bound']:.6g}"

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engram.cli._runs import check_run
 from engram.errors import OptionError, RunError
 from engram.models import EveryStep, Network
 from engram.nn import LinearRNN
@@ -20,6 +21,7 @@ COMPARED = 1024
 
 def load_run(folder: Path, output: Path, *, best: bool, allow: Sequence[str]) -> tuple[RunDirectory, Network]:
     """A run and its network, which is a layer and a read-out; before anything is computed for an output in use."""
+    check_run(folder)
     run, network = RunDirectory(folder, allow), load_network(folder, best=best, allow=allow)
     if (output / "run.json").exists():
         raise RunError(f"{output} holds a run already: give another directory with -o")

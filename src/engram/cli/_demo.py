@@ -10,20 +10,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 
 from engram.errors import check_size
+from engram.figures import check_figure
 from engram.maps import orthogonality_error
 from engram.nn import RNN
-from engram.pictures import check_picture, save_picture
+from engram.report import plot_recall
 from engram.tasks import Batch, Copy
 from engram.train import without_denormals
 
 HIDDEN, BATCH = 128, 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Demo:
     """Train an orthogonal layer and torch.nn.LSTM side by side on the copying problem, and see which one remembers.
 
-    Ten symbols are shown, then nothing for a long time, then they are asked for. Example: engram demo --delay 200
+    Ten symbols are shown, then nothing for a long time, then they are asked for.
+
+    Example: engram demo --delay 200
     """
 
     delay: int = 100
@@ -31,20 +34,20 @@ class Demo:
     updates: int = 600
     """Training steps of each network."""
     seed: int = 0
-    """Of the weights and of the sequences."""
+    """Random seed for weights and sequences."""
     figure: Path | None = None
-    """Draw the recall of both networks over training there (.svg or .png)."""
+    """Plot the recall of both networks over training to this file (.svg or .png)."""
 
     def run(self) -> None:
         check_size("--updates", self.updates)
         if self.figure:
-            check_picture(self.figure, "--figure")
+            check_figure(self.figure, "--figure")
         task, console = Copy(check_size("--delay", self.delay)), Console(highlight=False)
         torch.manual_seed(self.seed)
         orthogonal = RNN(task.input_size, HIDDEN, map="exponential", activation="modrelu", bias=False)
         runners = {
-            "engram.nn.RNN": Runner(orthogonal, task),
-            "torch.nn.LSTM": Runner(nn.LSTM(task.input_size, HIDDEN), task),
+            "engram.nn.RNN": Runner(orthogonal, task, self.updates),
+            "torch.nn.LSTM": Runner(nn.LSTM(task.input_size, HIDDEN), task, self.updates),
         }
         console.print(
             f"Copying problem: 10 symbols, {self.delay} blank steps, recall. Without memory the loss stays at "
@@ -58,7 +61,8 @@ class Demo:
         error = orthogonality_error(orthogonal.cells[0].weight_hh.detach())
         console.print(f"After {self.updates} updates the recurrent matrix is still orthogonal to {error:.0e}.")
         if self.figure:
-            _draw({name: runner.history for name, runner in runners.items()}, task, self.figure)
+            histories = {name: runner.history for name, runner in runners.items()}
+            plot_recall(histories, task.chance, f"Copying problem, {task.delay} blank steps", self.figure)
             console.print(f"figure: {self.figure}")
 
     def _train(self, task: Copy, runners: "dict[str, Runner]", console: Console) -> None:
@@ -93,6 +97,7 @@ class Runner:
 
     layer: nn.Module
     task: Copy
+    updates: int
     history: list[float] = field(default_factory=list)
     seconds: float = 0.0
     recall: float = 0.0
@@ -102,8 +107,10 @@ class Runner:
         mapped = [p for name, p in self.layer.named_parameters() if "parametrizations" in name]
         plain = [p for name, p in self.layer.named_parameters() if "parametrizations" not in name]
         self.plain = [*plain, *self.head.parameters()]
-        # Orthogonal parameters want a tenth of the learning rate (spec/spectral.md 4.12).
+        # Orthogonal parameters want a tenth of the learning rate (Lezcano-Casado and Martinez-Rubio 2019, section 5).
         self.optimiser = torch.optim.Adam([{"params": self.plain, "lr": 2e-3}, {"params": mapped, "lr": 2e-4}])
+        # Falling rates: at constant ones a network that has learned the task may lose it again for a while.
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimiser, self.updates)
 
     def logits(self, inputs: Tensor) -> Tensor:
         result: Tensor = self.head(self.layer(inputs)[0])
@@ -111,14 +118,15 @@ class Runner:
 
     def update(self, batch: Batch) -> tuple[float, float]:
         """One training step: its loss and its recall."""
-        begin = time.perf_counter()
+        started = time.perf_counter()
         logits = self.logits(batch.inputs)
         loss = self.task.loss(logits, batch)
         self.optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.plain, 1.0)
         self.optimiser.step()
-        self.seconds += time.perf_counter() - begin
+        self.schedule.step()
+        self.seconds += time.perf_counter() - started
         self.history.append(self.task.metrics(logits.detach(), batch)["accuracy"])
         return float(loss.detach()), self.history[-1]
 
@@ -140,19 +148,3 @@ def _verdict(recall: float) -> str:
     if recall > 0.9:
         return "remembers"
     return "remembers in part" if recall > 0.5 else "does not remember"
-
-
-def _draw(histories: dict[str, list[float]], task: Copy, path: Path) -> None:
-    from matplotlib.figure import Figure  # slow to import, and only needed here
-
-    figure = Figure(figsize=(7, 3), layout="constrained")
-    axis = figure.subplots()
-    for (name, history), color in zip(histories.items(), ("#0b5fa5", "#d98c3f"), strict=True):
-        axis.plot([100 * recall for recall in history], label=name, color=color, linewidth=1.6)
-    axis.axhline(100 * task.chance, color="#888888", linewidth=0.8, linestyle=":")
-    axis.annotate("chance", (0, 100 * task.chance), xytext=(2, 3), textcoords="offset points", color="#888888")
-    axis.set(xlabel="update", ylabel="symbols recalled (%)", ylim=(-3, 103))
-    axis.set_title(f"Copying problem, {task.delay} blank steps", loc="left", fontsize=10)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False, loc="center right")
-    save_picture(figure, path)

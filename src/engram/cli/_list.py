@@ -1,117 +1,70 @@
-"""``engram list``."""
+"""``engram list``: from the catalogue, without importing torch."""
 
 import json
-import re
-from dataclasses import dataclass, fields
+import shutil
+import textwrap
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
-import tyro
-from rich.console import Console
-from rich.table import Table
+from cyclopts import Parameter
 
-from engram.certify import CLAIMS
-from engram.maps import MAPS
-from engram.models import MODELS
-from engram.tasks import TASKS
+from engram.cli._catalogue import catalogue
+from engram.errors import unknown
 
-COLUMNS = {
-    "models": ("name", "good for", "equation", "recurrent parameters", "source"),
-    "tasks": ("name", "what", "metric", "options"),
-}
-"""What fits beside each other on a screen; --json has all."""
+LINES = {"models": "good for", "tasks": "what", "maps": "promise", "claims": "claim"}
+"""What is said of each in one line."""
 
 
 @dataclass(frozen=True)
 class List:
-    """Show the models, maps, tasks or claims: what each is, its parameters or options, its cost, and its source.
+    """Show the models, maps, tasks or claims, one line each; with a name, all about that one.
 
-    Examples: engram list tasks, engram list models --json
+    Examples:
+        engram list tasks
+        engram list models nnrnn
+        engram list models --json
     """
 
-    what: Annotated[Literal["models", "maps", "tasks", "claims"], tyro.conf.Positional] = "models"
+    what: Annotated[Literal["models", "maps", "tasks", "claims"], Parameter(name="KIND")] = "models"
     """What to list."""
+    name: Annotated[str | None, Parameter(name="NAME", metavar="NAME")] = None
+    """One of them: equation, options, cost and source."""
+    _: KW_ONLY
     json: bool = False
-    """Print a JSON list."""
+    """Print a JSON list; of one, an object."""
 
     def run(self) -> None:
-        rows = {"models": _models, "maps": _maps, "tasks": _tasks, "claims": _claims}[self.what]()
-        if self.json:
-            print(json.dumps(rows, default=str))
+        rows: list[dict[str, Any]] = catalogue()[self.what]
+        if self.name is None:
+            print(json.dumps(rows) if self.json else self._lines(rows))
             return
-        shown = COLUMNS.get(self.what, tuple(rows[0]))
-        table = Table(
-            title=self.what if self.what in ("tasks", "claims") else f"{self.what} (N hidden units)", show_lines=True
-        )
-        for column in shown:
-            table.add_column(column, overflow="fold", no_wrap=column == "name" and self.what in COLUMNS)
-        for row in rows:
-            table.add_row(*(_text(row[column]) for column in shown))
-        Console().print(table)
+        row = next((row for row in rows if row["name"] == self.name), None)
+        if row is None:
+            raise unknown(self.what.removesuffix("s"), self.name, (row["name"] for row in rows))
+        print(json.dumps(row) if self.json else _details(row))
+
+    def _lines(self, rows: list[dict[str, Any]]) -> str:
+        width = max(len(row["name"]) for row in rows)
+        lines = [f"{row['name']:<{width}}  {row[LINES[self.what]]}" for row in rows]
+        return "\n".join([*lines, "", f"engram list {self.what} {rows[0]['name']} shows all about one of them."])
 
 
-def _text(value: Any) -> str:
-    return "\n".join(f"{name}={v}" for name, v in value.items()) if isinstance(value, dict) else str(value)
+def _details(row: dict[str, Any]) -> str:
+    """One entry per paragraph, options one per line."""
+    width = min(shutil.get_terminal_size().columns, 120)
+    lines = []
+    for key, value in row.items():
+        if key == "help":
+            continue
+        if isinstance(value, dict):
+            lines += [f"{key}:", *(_option(name, default, row["help"], width) for name, default in value.items())]
+        else:
+            said = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
+            lines.append(textwrap.fill(f"{key}: {said}", width, subsequent_indent="    "))
+    return "\n".join(lines)
 
 
-def _models() -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "class": f"{entry.kind.__module__.partition('.')[0]}.nn.{entry.kind.__name__}",
-            "good for": entry.good_for,
-            "equation": entry.equation,
-            "options": {key: option.default for key, option in entry.options.items()},
-            "recurrent parameters": entry.parameters,
-            "a step": entry.step_cost,
-            "a build": entry.build_cost,
-            "source": entry.source,
-        }
-        for name, entry in MODELS.items()
-    ]
-
-
-def _tasks() -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "class": f"engram.tasks.{task.__name__}",
-            "what": _plain((task.__doc__ or "").split("\n")[0]),
-            "answer at": f"{task.answer} step",
-            "metric": task.metric,
-            "data set": task.is_data_set,
-            "options": {field.name: field.default for field in fields(task)},
-            "source": task.source,
-        }
-        for name, task in TASKS.items()
-    ]
-
-
-def _claims() -> list[dict[str, Any]]:
-    return [
-        {"name": name, "claim": claim.words, "sizes": ", ".join(field.name for field in fields(claim))}
-        for name, claim in CLAIMS.items()
-    ]
-
-
-def _plain(line: str) -> str:
-    """A line of a docstring for people who have neither the specifications nor Sphinx."""
-    return re.sub(r":class:`~?\.?(\w+)`|``([^`]*)``", r"\1\2", re.sub(r" ?\(spec/[^)]*\)", "", line))
-
-
-def _maps() -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "equation": map.equation,
-            "promise": map.promise,
-            "parameters": map.count,
-            "a product": _order(map.apply_cost),
-            "a build": _order(map.build_cost),
-            "source": map.source,
-        }
-        for name, map in MAPS.items()
-    ]
-
-
-def _order(cost: str) -> str:
-    return cost if cost == "-" else f"O({cost})"
+def _option(name: str, default: Any, texts: dict[str, str], width: int) -> str:
+    shown = "" if default is None else f" (default: {json.dumps(default) if not isinstance(default, str) else default})"
+    text = f"    --{name.replace('_', '-')}  {texts.get(name, '')}{shown}"
+    return textwrap.fill(text, width, subsequent_indent=" " * 8)

@@ -5,12 +5,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from engram.certify import PRIME, min_width
+from engram.atlas import min_width
+from engram.certify import PRIME
 from engram.errors import OptionError, check_choice
 from engram.tasks import TASKS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MinWidth:
     """How wide must a circuit of one layer be to imitate a deep one? From the certified rank, with parameter counts.
 
@@ -20,25 +21,25 @@ class MinWidth:
     """
 
     task: str | None = None
-    """A task of `engram list tasks`: it gives modes, steps and outputs."""
+    """A task of engram list tasks, which gives modes, steps and outputs."""
     modes: int | None = None
-    """M, the numbers that encode one input; 3 unless given."""
+    """M, the numbers that encode one input; default: 3."""
     channels: int = 3
     """R, the units of a layer of the deep circuit."""
     steps: int | None = None
-    """T, even; 8 unless given."""
+    """T, even; default: 8."""
     depth: int = 2
     """L, its layers."""
     outputs: int | None = None
-    """C, the numbers that are read out; 1 unless given."""
+    """C, the numbers that are read out; default: 1."""
     templates: int = 0
-    """K, the inputs of the grid; as many as modes unless given."""
+    """K, the inputs of the grid; default: as many as modes."""
     max_side: int = 1024
     """The most rows of the matrix; a longer sequence is certified at the longest length that fits."""
     seed: int = 0
-    """Of the weights."""
+    """Random seed of the weights."""
     prime: int = PRIME
-    """p, of the field."""
+    """p, the prime of the field in which ranks are computed."""
     json: bool = False
     """Print one JSON object."""
 

@@ -1,39 +1,23 @@
-"""The options of a model as typed flags, read from the signatures of its class."""
+"""The options of a model, read from the signatures of its class: their types, and what its docstrings say of them."""
 
 import inspect
 import re
-from collections.abc import Iterable
-from dataclasses import field, fields, make_dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
-import tyro
 from torch import nn
 
+from engram.cli._docs import plain
 from engram.errors import OptionError, unknown
 from engram.models import Option, model_class, options_of
 
 SIMPLE = (int, float, bool, str, NoneType)
 
 
-def flags_of(kind: type[nn.Module], taken: Iterable[str]) -> type:
-    """A dataclass of a class's options, for tyro. One whose name is another flag's is ``--model-NAME``."""
-    taken, texts = set(taken), _help(kind)
-    entries = []
-    for name, option in options_of(kind).items():
-        flag = f"model-{name}" if name in taken else name
-        said = tyro.conf.arg(name=flag.replace("_", "-"), help=texts.get(name, f"See the class {kind.__name__}."))
-        if (simple := in_words(option)) is not None:
-            needed = option.default is inspect.Parameter.empty
-            entries.append((name, Annotated[simple, said], field() if needed else field(default=option.default)))
-    return make_dataclass("Options", entries, frozen=True, kw_only=True)
-
-
-def given(flags: Any, kind: type[nn.Module]) -> dict[str, Any]:
+def changed(options: dict[str, Any], kind: type[nn.Module]) -> dict[str, Any]:
     """The options that are not the class's own defaults."""
     known = options_of(kind)
-    values = {each.name: getattr(flags, each.name) for each in fields(flags)}
-    return {name: value for name, value in values.items() if value != known[name].default}
+    return {name: value for name, value in options.items() if name not in known or value != known[name].default}
 
 
 def in_words(option: Option) -> Any:
@@ -63,6 +47,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     if get_origin(kind) is tuple:
+        value = tuple(value) if isinstance(value, list) else value  # TOML knows lists only
         kinds = get_args(kind)
         kinds = kinds[:1] * len(value) if Ellipsis in kinds and isinstance(value, tuple) else kinds
         return isinstance(value, tuple) and len(value) == len(kinds) and all(map(_fits, value, kinds))
@@ -89,7 +74,7 @@ def _is_choice(kind: Any) -> bool:
     return get_origin(kind) is tuple and all(_simple(each, 0) is not None for each in parts)
 
 
-def _help(kind: type[nn.Module]) -> dict[str, str]:
+def help_of(kind: type[nn.Module]) -> dict[str, str]:
     """What the docstrings of a class, its bases and its cell say of each argument, in their sections Args."""
     found: dict[str, str] = {}
     shared: dict[str, str] = {}  # of several at once: it counts where nothing else is said
@@ -97,7 +82,9 @@ def _help(kind: type[nn.Module]) -> dict[str, str]:
         section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", inspect.cleandoc(base.__doc__ or ""), re.MULTILINE)
         for entry in re.split(r"\n    (?=\S)", "\n" + section[1].rstrip()) if section else []:
             names, _, said = entry.partition(": ")
-            words = re.sub(r":\w+:`~?([^`]*)`|``([^`]*)``", r"\1\2", " ".join(said.split()))
+            words = plain(" ".join(said.split()))
+            words = re.sub(r" Default: (?!None, )[^ ]*$", "", words).replace("Default: None, ", "Default: ")
+            names = re.sub(r" \(.*\)$", "", names)  # the types
             if "," in names:
                 shared = {name.strip(): words for name in names.split(",")} | shared
             else:

@@ -2,9 +2,11 @@
 
 import ast
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from engram.errors import OptionError
+
+T = TypeVar("T")
 
 
 def read_options(words: Sequence[str]) -> dict[str, Any]:
@@ -23,3 +25,16 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             options[name] = value
     return options
+
+
+def apart(words: Sequence[str], alone: Sequence[T]) -> tuple[tuple[str, ...], tuple[str | T, ...]]:
+    """Options, and words that stand alone: ``--option delay=9 runs/first`` ends with a run, if none was named before.
+
+    >>> apart(["delay=9", "runs/first"], [])
+    (('delay=9',), ('runs/first',))
+    """
+    if alone:
+        return tuple(words), tuple(alone)
+    is_option = [word.partition("=")[0].isidentifier() and "=" in word for word in words]
+    first = is_option.index(False) if False in is_option else len(words)
+    return tuple(words[:first]), tuple(words[first:])

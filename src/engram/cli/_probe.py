@@ -1,19 +1,19 @@
 """``engram probe``."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-import tyro
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 from torch import nn
 
-from engram.cli._allow import Allow
 from engram.cli._console import plain
-from engram.cli._options import read_options
+from engram.cli._options import apart, read_options
+from engram.cli._runs import Allow, check_run
 from engram.errors import OptionError, check_choice
 from engram.imports import load
 from engram.probe import PARTS, Cost, Profile, profile, profile_run
@@ -22,9 +22,9 @@ from engram.report import write_probe_page
 
 @dataclass(frozen=True)
 class Probe:
-    """How much memory has a model: a run, or any PyTorch model by the name of what makes it. Nothing is changed.
+    """Measure a model's memory: of a run, or of any PyTorch model given as module:factory. Nothing is changed.
 
-    Several models are put side by side.
+    Several models are shown side by side.
 
     Examples:
         engram probe runs/first -o page.html
@@ -33,28 +33,35 @@ class Probe:
         engram probe torch.nn:LSTM --option input_size=8 hidden_size=32 --parts gradient_reach memory_capacity
     """
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional]
+    models: Annotated[tuple[str, ...], Parameter(name="MODEL", metavar="RUN")]
     """Run directories, finished or still training; or module:factory, found from the current directory too."""
+    _: KW_ONLY
     input_size: int | None = None
     """D, where the model does not say how many inputs it reads."""
     length: int | None = None
-    """The steps looked back: 200; of a run, those of its task, up to 1,000."""
-    parts: tuple[str, ...] = PARTS
-    """What is measured."""
-    option: tuple[str, ...] = ()
-    """What the factory is called with, as NAME=VALUE."""
+    """How many steps to look back; default: 200, of a run those of its task, up to 1,000."""
+    parts: Annotated[tuple[str, ...], Parameter(metavar="PART", show_default=False)] = tuple(PARTS)
+    """What is measured; default: all. gradient_reach, fisher_memory, memory_capacity, spectrum, lyapunov,
+    separation_rank, structure."""
+    option: Annotated[tuple[str, ...], Parameter(metavar="NAME=VALUE")] = ()
+    """Arguments of the factory, as NAME=VALUE."""
     batch_first: bool | None = None
-    """Whether the model reads (batch, time, features); found out unless given."""
+    """Whether the model reads (batch, time, features); default: found out."""
     seed: int = 0
-    """Of the weights that a factory draws, and of the inputs."""
+    """Random seed for the weights that a factory samples, and for the inputs."""
     last: bool = False
     """Of a run: the last weights, not those of the best validation."""
     allow: Allow = ()
     """Of a run: packages or files whose code it may import, of a model or a task of your own."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Annotated[Path | None, Parameter(alias="-o")] = None
     """Where a page (.html) or a picture (.svg or .png) goes."""
     json: bool = False
     """Print one JSON object, the parts by name; of several models a list of them."""
+
+    def __post_init__(self) -> None:
+        option, models = apart(self.option, self.models)
+        object.__setattr__(self, "option", option)
+        object.__setattr__(self, "models", models)
 
     def run(self) -> None:
         if not self.parts:
@@ -84,7 +91,7 @@ class Probe:
             if self.output.suffix == ".html":
                 write_probe_page(self.output, *found)
             else:
-                found[0].draw(self.output)
+                found[0].plot(self.output)
             console.print(f"{'page' if self.output.suffix == '.html' else 'figure'}: {self.output}")
 
     def _show(self, found: list[Profile]) -> None:
@@ -107,6 +114,7 @@ class Probe:
                 raise OptionError("--input-size, --option and --batch-first are for module:factory; a run knows them")
             if not Path(model).exists():
                 raise OptionError(f"there is no run {model}; a model is given as module:factory, such as torch.nn:LSTM")
+            check_run(Path(model))
             return profile_run(model, best=not self.last, length=self.length, allow=self.allow, **common)
         torch.manual_seed(self.seed)
         module = make(model, read_options(self.option))

@@ -5,19 +5,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from engram.certify import sizings
 from engram.cli._console import plain
 from engram.errors import check_size
-from engram.report._size import draw_sizes
+from engram.report import plot_sizes
+from engram.theory import sizings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Size:
-    """Which depth and width copy with a lag at the fewest parameters? For linear RNNs, exact (n = d + ceil(p d / L)).
+    """Which depth and width copy with a lag at the fewest parameters, in theory? For linear RNNs.
+
+    An exact count of what some weights can do, n = d + ceil(p d / L) units per layer; not what training finds.
 
     Examples:
         engram size --lag 200
@@ -29,15 +31,15 @@ class Size:
     channels: int = 1
     """d, the inputs, all of them copied."""
     max_depth: int | None = None
-    """L, the most layers; as many as there is a use for unless given."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """L, the most layers; default: as many as there is a use for."""
+    output: Annotated[Path | None, Parameter(alias="-o")] = None
     """Where a picture goes (.svg or .png)."""
     json: bool = False
     """Print one JSON object."""
 
     def run(self) -> None:
         rows = sizings(check_size("--lag", self.lag), check_size("--channels", self.channels), self.max_depth)
-        title = f"linear RNNs that copy with a lag of {self.lag}, channels: {self.channels}"
+        title = f"linear RNNs that copy with a lag of {self.lag} in theory, channels: {self.channels}"
         if self.json:
             print(json.dumps({"lag": self.lag, "channels": self.channels, "sizes": [asdict(row) for row in rows]}))
         else:
@@ -49,7 +51,8 @@ class Size:
                 table.add_row(*(f"{number:,}" for number in numbers), "fewest" if row.fewest else "")
             Console().print(table)
             best = next(row for row in rows if row.fewest)
-            print(f"with the least: {best.parameters:,} parameters, {best.depth:,} x {best.hidden:,} units")
+            print(f"fewest in theory: {best.parameters:,} parameters, {best.depth:,} x {best.hidden:,} units")
+            print("Some weights of that size copy exactly; whether training finds them is another question.")
         if self.output is not None:
-            draw_sizes(rows, self.output, title)
+            plot_sizes(rows, self.output, title)
             plain(stderr=True).print(f"figure: {self.output}")

@@ -1,57 +1,28 @@
-"""``engram train`` and ``engram resume``."""
+"""``engram train``."""
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from inspect import cleandoc
 from pathlib import Path
-from shlex import join, quote
-from typing import Annotated, Any, ClassVar, Union
+from shlex import join
+from typing import Any
 
-import tyro
+from cyclopts import App
 
-from engram.cli._allow import Allow
-from engram.cli._console import plain
-from engram.cli._model_options import check_options, flags_of, given
-from engram.cli._train_flags import MachineFlags, ModelFlags, OptimiserFlags
+from engram.cli._command import empty_app
+from engram.cli._model_options import changed, check_options
+from engram.cli._settings_file import overridden, read_settings
+from engram.cli._show_run import show_run
+from engram.cli._train_flags import Flags, flags_of, read_groups
+from engram.cli._train_words import Named, names_in, same
 from engram.errors import OptionError
+from engram.imports import check_allowed
 from engram.models import model_class
 from engram.probe import watch
-from engram.tasks import TASKS, Task
-from engram.train import (
-    GROUPS,
-    Budget,
-    RunDirectory,
-    Settings,
-    allowing,
-    groups_of,
-    plan,
-    resume,
-    to_toml,
-    train,
-)
-
-
-def _example(task: type[Task]) -> str:
-    """A line that can be typed, with the first option of the task that is a number."""
-    numbers = ((each.name, each.default) for each in fields(task) if type(each.default) is int)
-    words = next((f" --{name.replace('_', '-')} {default}" for name, default in numbers), "")
-    return f"Example: engram train {task.name} --model nnrnn --hidden 128{words}"
-
-
-def _description(task: type[Task]) -> str:
-    return f"{cleandoc(task.__doc__ or '')}\n\n{_example(task)}"
-
-
-def _any_task(tasks: Iterable[type[Task]]) -> Any:
-    """One subcommand per task. tyro takes a task with options for the first class that it is an instance of."""
-    return Union[  # noqa: UP007 - made at run time
-        tuple(Annotated[each, tyro.conf.subcommand(each.name, description=_description(each))] for each in tasks)
-    ]
-
-
-AnyTask: Any = _any_task(TASKS.values())
+from engram.tasks import TASKS, Task, make_task, task_class
+from engram.train import Settings, groups_of, plan, to_toml, train
 
 
 @dataclass(frozen=True)
@@ -66,122 +37,82 @@ class Train:
         engram train copy --model scornn --help        (all options, those of task and model too)
     """
 
-    options_field: ClassVar[str]
-    """The field with the options of the model, in the command that is made for it."""
-
-    task: AnyTask
-    """What is learned."""
-    model: ModelFlags = field(default_factory=ModelFlags)
-    optimiser: OptimiserFlags = field(default_factory=OptimiserFlags)
-    budget: Budget = field(default_factory=Budget)
-    machine: MachineFlags = field(default_factory=MachineFlags)
-    seed: int = 0
-    """Of the weights, the sequences and the dropout."""
+    settings: Settings
     out: Path = Path("runs")
-    """The folder of runs."""
     name: str | None = None
-    """The folder of this run within it; default: made of task, model and time."""
-    config: Path | None = None
-    """A TOML file with the groups task, model, optimiser, budget and machine. The command line overrides it."""
-    allow: Allow = ()
-    """A package or file whose code the file of --config may name; may be repeated."""
     dry_run: bool = False
-    """Only print all settings as such a file, with parameters, time and memory from a few measured steps."""
     json: bool = False
-    """Print one JSON object at the end."""
-
-    def settings(self) -> Settings:
-        """The settings that the flags and the file say."""
-        groups = {name: kind(**_values(getattr(self, name), kind)) for name, kind in GROUPS.items()}
-        settings = Settings(self.task, seed=self.seed, **groups)
-        flags = getattr(self, self.options_field)
-        beyond = {
-            name: v for name, v in self.model.options.items() if name not in {each.name for each in fields(flags)}
-        }
-        return settings.replace(options=beyond | given(flags, model_class(self.model.name)))  # a file can say more
 
     def run(self) -> None:
-        settings = self.settings()
         if self.dry_run:
-            _show_plan(plan(settings), self.json)
+            _show_plan(plan(self.settings), self.json)
         else:
             command = join(["engram", *sys.argv[1:]])
-            _show_run(train(settings, self.out, self.name, show=True, command=command, observe=watch), self.json)
+            show_run(train(self.settings, self.out, self.name, show=True, command=command, observe=watch), self.json)
 
 
-def train_command(model: str, task: type[Task] | None) -> type[Train]:
-    """``engram train`` with the options of this model as flags."""
-    settings = {each.name for kind in (Train, *GROUPS.values()) for each in fields(kind)}
-    options = {each.name for each in fields(task)} if task else set()
-    for name in sorted(settings & options):
-        raise OptionError(
-            f"the task has the option {name}, and so has every run: give the field of the task another name"
-        )
-    taken = settings | options
-    kind = flags_of(model_class(model), taken)
-    name = model_class(model).__name__  # help has it as the title of these flags
-    name += "_" if name in taken else ""
-    tasks = AnyTask if task is None else _any_task([task, *(each for each in TASKS.values() if each.name != task.name)])
-    entries: list[Any] = [("task", tasks), (name, kind, field(default_factory=kind))]
-    made: Any = make_dataclass("Train", entries, bases=(Train,), frozen=True)
-    made.__doc__, made.options_field = Train.__doc__, name
-    return made
+def train_app(name: str, words: list[str]) -> App:
+    """The command with the options of the task and the model that the words, or the file after --config, name."""
+    if "--option" in words:
+        raise OptionError("options of a model are flags: --activation relu; in a file they are under [model.options]")
+    named = names_in(words)
+    values = read_settings(named.config, named.allow) if named.config is not None else {}
+    task = _task_of(named, values, is_help=bool({"-h", "--help"} & {*words}))
+    in_file = values.get("model", {}).get("name", "exprnn")
+    model = named.model or in_file
+    if not same(model, in_file):  # the options are another model's
+        values["model"] = {key: value for key, value in values.get("model", {}).items() if key != "options"}
+    if options := values.get("model", {}).get("options"):
+        check_options(model, options)
+    flags = flags_of(task, model, values)
+    text = Train.__doc__ if task is None else f"{cleandoc(task.__doc__ or '')}\n\n{_example(task)}"
+    return empty_app(name, text or "", partial(_made, values, model, flags, named), flags.parameters)
 
 
-def defaults(command: type[Train], task: Task, values: dict[str, Any], allow: Sequence[str] = ()) -> Train:
-    """The command with the settings of a file: what the words do not say is as there."""
-    groups = groups_of(values, allow)
-    flags = {"model": ModelFlags, "optimiser": OptimiserFlags, "budget": Budget, "machine": MachineFlags}
-    made: dict[str, Any] = {
-        name: kind(**_values(groups[name], GROUPS[name])) for name, kind in flags.items() if name in groups
-    }
-    options = made["model"].options if "model" in made else {}
-    kind: Any
-    (kind,) = (each.type for each in fields(command) if each.name == command.options_field)
-    if options:
-        check_options(made["model"].name, options)
-    known = {each.name for each in fields(kind)}
-    made[command.options_field] = kind(**{name: value for name, value in options.items() if name in known})
-    return command(task=task, seed=groups.get("seed", 0), **made)
+def _task_of(named: Named, values: dict[str, Any], is_help: bool) -> type[Task] | None:
+    """The task that words or file name; ``values["task"]`` becomes its name and its options in the file."""
+    in_file = values.get("task", {})
+    name = named.task
+    if name is None and "name" in in_file:
+        name = str(in_file["name"])  # a file's word, not a person's
+        check_allowed(name, named.allow)
+    if name is None:
+        if is_help:
+            return None
+        raise OptionError(f"engram train needs a task, one of: {', '.join(TASKS)}. See engram list tasks")
+    options = in_file if same(in_file.get("name", name), name) else {}
+    values["task"] = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+    values["task"]["name"] = name
+    return task_class(name)
 
 
-def _values(flags: Any, kind: type) -> dict[str, Any]:
-    return {each.name: getattr(flags, each.name) for each in fields(kind)}
+def _made(values: dict[str, Any], model: str, flags: Flags, named: Named, /, *task: str, **given: Any) -> Train:
+    """The command from what was given, over the file."""
+    if given.get("steps") is not None and given["steps"] < 1:
+        raise OptionError(f"--steps must be at least 1, got {given['steps']}; --dry-run shows a run without training")
+    values = overridden(values, {*given})
+    run: dict[str, Any] = {}
+    options = dict(values.get("model", {}).get("options", {}))
+    for name, value in given.items():
+        group, own = flags.places[name]
+        value = read_groups(value) if (group, own) == ("optimiser", "groups") else value
+        if group == "":
+            values[own] = value
+        else:
+            place = {"run": run, "options": options}.get(group)
+            (values.setdefault(group, {}) if place is None else place)[own] = value
+    values.setdefault("model", {}).update(name=model, options=changed(options, model_class(model)))
+    chosen = values.pop("task")
+    kind = make_task(chosen.pop("name"), **chosen)
+    settings = Settings(kind, **groups_of(values, named.allow))
+    return Train(settings, **{name: value for name, value in run.items() if name not in ("config", "allow")})
 
 
-@dataclass(frozen=True)
-class Resume:
-    """Go on with a run that was stopped, killed or failed, as if nothing had happened.
-
-    Example: engram resume runs/copy-nnrnn-20261115-120000
-    """
-
-    folder: Annotated[Path, tyro.conf.Positional]
-    """The run directory."""
-    steps: int | None = None
-    """Train a run that is done further, to this many steps in all."""
-    allow: Allow = ()
-    """A package or file of the run's own code, which is not imported else; may be repeated."""
-    json: bool = False
-    """Print one JSON object at the end."""
-
-    def run(self) -> None:
-        _show_run(resume(self.folder, steps=self.steps, show=True, observe=watch, allow=self.allow), self.json)
-
-
-def _show_run(run: RunDirectory, as_json: bool) -> None:
-    if as_json:
-        names = ("status", "step", "parameters", "results", "best")
-        print(json.dumps({"run": str(run.folder), **{name: run.facts.get(name) for name in names}}))
-        return
-    task, console = run.settings.task, plain()
-    for split, scores in run.facts["results"].items():
-        shown = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
-        baseline = task.memoryless_baseline
-        share = f" ({scores['loss'] / baseline:.1%} of the memoryless baseline)" if baseline else ""
-        console.print(f"{split}: {shown}{share}")
-    evaluate = f"engram evaluate {quote(str(run.folder))}{allowing(run.allow)}"
-    console.print(f"run: {run.folder} ({evaluate} --plot draws its curves)")
+def _example(task: type[Task]) -> str:
+    """A line that can be typed, with the first option of the task that is a number."""
+    numbers = ((each.name, each.default) for each in fields(task) if type(each.default) is int)
+    words = next((f" --{name.replace('_', '-')} {default}" for name, default in numbers), "")
+    return f"Example: engram train {task.name} --model nnrnn --hidden 128{words}"
 
 
 def _show_plan(facts: dict[str, Any], as_json: bool) -> None:

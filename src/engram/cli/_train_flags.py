@@ -1,47 +1,133 @@
-"""The groups of settings as flags: names that are words of the command line, and what a file alone can say left out."""
+"""The options of ``engram train``: those of a run, of its task and of its model, and where each one goes."""
 
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+import inspect
+from collections.abc import Iterable
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
 
-import tyro
+from cyclopts import Group as Heading
+from cyclopts import Parameter
 
-from engram.models import Model
-from engram.train import Group, Machine, Optimiser
+from engram.cli._command import option
+from engram.cli._docs import docs_of
+from engram.cli._model_options import help_of, in_words
+from engram.cli._runs import Allow
+from engram.errors import OptionError
+from engram.models import model_class, options_of
+from engram.tasks import TASKS, Task
+from engram.train import GROUPS, Group
 
-GroupFlag = Annotated[
-    Group,
-    tyro.constructors.PrimitiveConstructorSpec(
-        nargs=1,
-        metavar='"PATTERN lr=RATE decay=DECAY"',
-        instance_from_str=lambda words: Group.read(words[0]),
-        is_instance=lambda value: isinstance(value, Group),
-        str_from_instance=lambda group: [str(group)],
+EMPTY = inspect.Parameter.empty
+RUN: dict[str, tuple[Any, Any, str]] = {
+    "out": (Path, Path("runs"), "The folder of runs."),
+    "name": (str | None, None, "The folder of this run within it; default: made of task, model and time."),
+    "config": (
+        Path | None,
+        None,
+        "A TOML file with the groups task, model, optimiser, budget and machine. Flags override the file.",
     ),
-]
+    "allow": (Allow, (), "A package or file whose code the file of --config may name; may be repeated."),
+    "dry_run": (
+        bool,
+        False,
+        "Only print all settings as such a file, with parameters, time and memory from a few measured steps.",
+    ),
+    "json": (bool, False, "Print one JSON object at the end."),
+}
+"""The options that are of the command, not of the settings: type, default, help."""
+NAMES = {("model", "name"): "model", ("optimiser", "name"): "optimizer", ("optimiser", "groups"): "group"}
+HELP = {
+    "model": "A name of engram list models, or file.py:Class, package.module:Class. With --help: its options too.",
+    "group": 'A rate and a decay for the parameters whose names match: "head.* lr=1e-4 decay=0"; may be repeated.',
+}
 
 
-@dataclass(frozen=True)
-class ModelFlags(Model):
-    """Which network, and its sizes."""
+@dataclass
+class Flags:
+    """Parameters for cyclopts, and for each the place of its value in the settings, such as ("model", "hidden")."""
 
-    name: Annotated[str, tyro.conf.arg(name="model")] = "exprnn"
-    """A name of `engram list models`, or file.py:Class, package.module:Class. With --help: its options too."""
-    options: tyro.conf.Suppress[tyro.conf.Fixed[dict[str, Any]]] = field(default_factory=dict)
+    parameters: list[inspect.Parameter] = field(default_factory=list)
+    places: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-
-@dataclass(frozen=True)
-class OptimiserFlags(Optimiser):
-    """Which optimiser, at which rates, and how they change."""
-
-    name: Annotated[Literal["adam", "adamw", "rmsprop", "sgd"], tyro.conf.arg(name="optimizer")] = "adam"
-    """adam, adamw, rmsprop or sgd."""
-    groups: Annotated[tyro.conf.UseAppendAction[tuple[GroupFlag, ...]], tyro.conf.arg(name="group")] = ()
-    """A rate and a decay for the parameters whose names match: --group "head.* lr=1e-4 decay=0"; may be repeated."""
+    def add(self, place: tuple[str, str], parameter: inspect.Parameter) -> None:
+        self.parameters.append(parameter)
+        self.places[parameter.name] = place
 
 
-@dataclass(frozen=True)
-class MachineFlags(Machine):
-    """Where it computes, how exactly, and what is written."""
+def flags_of(task: type[Task] | None, model: str, values: dict[str, Any]) -> Flags:
+    """All options for this task and this model; the defaults that are shown are those of a settings file.
 
-    probe_every: Annotated[int, tyro.conf.arg(aliases=["--every"])] = 0
-    """Steps between cheap measurements of the memory (engram probe): lines "probe" of metrics.jsonl; 0 for none."""
+    Args:
+        task: None if the words name none: then help shows the options that all tasks have.
+        model: its name.
+        values: the groups of the settings file.
+    """
+    flags = Flags()
+    said = Parameter(name="TASK", metavar="TASK", help=f"What is learned: {', '.join(TASKS)}.", show_default=False)
+    alone = inspect.Parameter.POSITIONAL_ONLY
+    default = values.get("task", {}).get("name", EMPTY)  # a file may name it
+    flags.add(("task", "name"), inspect.Parameter("task", alone, annotation=Annotated[str, said], default=default))
+    if task is not None:
+        _add_task(flags, task, values.get("task", {}))
+    for group, kind in GROUPS.items():
+        _add_group(flags, group, kind, values.get(group, {}))
+    heading = Heading("Run", sort_key=9)
+    seed = values.get("seed", 0)
+    flags.add(("", "seed"), option("seed", int, seed, "Random seed for weights, data and dropout.", group=heading))
+    for name, (hint, default, text) in RUN.items():
+        flags.add(("run", name), option(name, hint, default, text, group=heading))
+    _check_names(task, flags)
+    _add_model(flags, model, values.get("model", {}).get("options", {}))
+    return flags
+
+
+def _add_task(flags: Flags, task: type[Task], values: dict[str, Any]) -> None:
+    heading, texts, hints = Heading(f"Task {task.name}", sort_key=1), docs_of(task), get_type_hints(task)
+    for each in fields(task):
+        default = values.get(each.name, EMPTY if each.default is MISSING else each.default)
+        said = option(each.name, hints[each.name], default, texts.get(each.name, ""), group=heading, pair=True)
+        flags.add(("task", each.name), said)
+
+
+def _add_group(flags: Flags, group: str, kind: type, values: dict[str, Any]) -> None:
+    heading = Heading(group.capitalize(), sort_key=2 + list(GROUPS).index(group))
+    texts, hints = docs_of(kind), get_type_hints(kind)
+    for each in fields(kind):
+        if (group, each.name) == ("model", "options"):
+            continue
+        name = NAMES.get((group, each.name), each.name)
+        hint: Any = hints[each.name]
+        if name == "group":
+            hint = Annotated[
+                tuple[str, ...], Parameter(metavar='"PATTERN lr=RATE decay=DECAY"', consume_multiple=False)
+            ]
+        default = values.get(each.name, each.default)
+        text = HELP.get(name, texts.get(each.name, ""))
+        flags.add((group, each.name), option(name, hint, default, text, group=heading, pair=True))
+
+
+def _add_model(flags: Flags, model: str, values: dict[str, Any]) -> None:
+    """One whose name is another flag's is ``--model-NAME``."""
+    kind = model_class(model)
+    heading, texts = Heading(f"Options of {kind.__name__}", sort_key=2.5), help_of(kind)
+    for name, each in options_of(kind).items():
+        hint = in_words(each)
+        if hint is None:
+            continue
+        own = f"model_{name}" if name in flags.places else name
+        text, default = texts.get(name, f"See the class {kind.__name__}."), values.get(name, each.default)
+        flags.add(("options", name), option(own, hint, default, text, group=heading, pair=True))
+
+
+def _check_names(task: type[Task] | None, flags: Flags) -> None:
+    names = [each.name for each in flags.parameters]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        raise OptionError(
+            f"the task has the option {name}, and so has every run: give the field of the task another name"
+        )
+
+
+def read_groups(texts: Iterable[str]) -> tuple[Group, ...]:
+    """What ``--group`` says, each time it is given."""
+    return tuple(Group.read(text) for text in texts)

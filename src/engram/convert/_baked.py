@@ -1,7 +1,7 @@
-"""An exported program in which everything that follows from the weights alone is computed already.
+"""An exported program with everything computed beforehand that depends only on the weights.
 
-The matrix of a map, the discrete form of a state space system: what a file would otherwise compute at every call, often
-with operations (a matrix exponential, complex numbers) that the format does not have.
+Such as the matrix of a map or the discrete form of a state space system: a file would compute them at every call, often
+with operations (a matrix exponential, complex numbers) that ONNX does not have.
 """
 
 from typing import Any
@@ -13,8 +13,8 @@ from torch.export import ExportedProgram
 
 @torch.no_grad()
 def baked(program: ExportedProgram) -> fx.GraphModule:
-    """The program as a module whose constants are plain tensors."""
-    module = program.run_decompositions({}).module(check_guards=False)  # nothing is changed in place any more
+    """The program as a module in which these values are stored tensors."""
+    module = program.run_decompositions({}).module(check_guards=False)  # without operations in place
     values: dict[fx.Node, Any] = {}
     for node in module.graph.nodes:
         if node.op == "get_attr":
@@ -37,7 +37,7 @@ def baked(program: ExportedProgram) -> fx.GraphModule:
 
 
 def _is_fixed(operation: Any) -> bool:
-    """Whether an operation gives the same every time."""
+    """Whether an operation always gives the same result."""
     return torch.Tag.nondeterministic_seeded not in getattr(operation, "tags", ())
 
 

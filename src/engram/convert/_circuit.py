@@ -1,4 +1,7 @@
-"""One function, three names: shallow arithmetic circuits, equal-core tensor trains, matrix product states."""
+"""Shallow recurrent arithmetic circuits, tensor trains and matrix product states, converted into each other.
+
+Source: Ziv (2019), Section 1.3.4 and Appendix A.2 (a shallow circuit is a tensor train with equal cores).
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,29 +15,38 @@ from engram.errors import OptionError, ShapeError
 from engram.nn import RAC, TensorTrainNet
 
 CLOSE = 1e-8
-"""Relative distance up to which a core counts as that of a circuit."""
+"""The relative distance up to which a core counts as that of a circuit."""
 
 
 def circuit_to_train(circuit: RAC, readout: Tensor, steps: int) -> TensorTrainNet:
-    """The tensor train of readout h_T after ``steps`` inputs, ``readout`` ``(Y, R)``.
+    """The tensor train that computes readout h_T of a circuit of one layer.
 
-    G_1 = W_I^T diag(a), G[k', d, k] = W_I[k, d] W_H[k, k'], G_d = G readout^T. The inputs are the features.
+    G_1 = W_I^T diag(a) with a = W_H h_0, G[k', d, k] = W_I[k, d] W_H[k, k'], G_T = G readout^T. The features of the
+    train are its inputs.
+
+    Args:
+        circuit: of one layer, M inputs and R channels.
+        readout: ``(Y, R)``.
+        steps: T, the length of the sequences.
     """
     return TensorTrainNet.from_circuit(circuit, readout, steps)
 
 
 @torch.no_grad()
 def train_to_circuit(train: TensorTrainNet) -> tuple[RAC, Tensor]:
-    """A circuit and a read-out ``(Y, R)`` with the scores of the train, where there is one.
+    """A circuit and a readout ``(Y, R)`` that compute the scores of a train; an error if the train is not a circuit.
 
-    Its inputs are the features, ``train.encode(x)``. The slice G[:, :, k] must be the product of W_H[k] and W_I[k],
-    and G_1[:, k] a multiple of W_I[k]. W_I[k] = G_1[:, k] is taken, so that a = 1; where that is zero, a_k = 0 and the
-    direction of W_I[k] comes from the slice. Another train is refused with the distance that is left.
+    The inputs of the circuit are the features, ``train.encode(x)``. The slice G[:, :, k] of the core must be the outer
+    product of W_H[k] and W_I[k], and G_1[:, k] a multiple of W_I[k]. W_I[k] is set to G_1[:, k], so that a = 1; if that
+    is zero, a_k = 0 and W_I[k] is found from the slice. The error of another train gives its distance to a circuit.
+
+    Args:
+        train: with equal cores, shared by the classes, of at least 3 steps.
     """
     if not train.equal_cores or train.own_cores or train.steps < 3:
         kind = "cores of each class" if train.own_cores else "equal cores" if train.equal_cores else "different cores"
         raise OptionError(
-            f"a circuit is a train with equal cores, shared by the classes, of at least 3 steps; "
+            "to be a circuit, a train must have equal cores, shared by the classes, and at least 3 steps; "
             f"got one with {kind} of {train.steps} steps"
         )
     core, into = train.core(2)[0], train.first[0].mT.clone()  # (R, M, R) and (R, M)
@@ -59,17 +71,17 @@ def _check_close(what: str, nearest: Tensor, given: Tensor) -> None:
     distance, size = float((nearest - given).norm()), float(given.norm())
     if distance > CLOSE * size:
         raise OptionError(
-            f"this train is not a circuit of its rank: its {what} is {distance:.3g} away from that of the nearest one, "
-            f"at a norm of {size:.3g}"
+            f"this train is not a circuit of its rank: the distance of its {what} to the nearest circuit is "
+            f"{distance:.3g}, at a norm of {size:.3g}"
         )
 
 
 @torch.no_grad()
 def train_to_mps(train: TensorTrainNet) -> list[Tensor]:
-    """The cores ``(r, m, r')`` of a matrix product state, one an input, for the features of the train.
+    """The cores ``(r, m, r')`` of a matrix product state, one per input, that contracts to the tensor of the train.
 
-    The first bond is 1, the last is the class: W_y = the product of all cores, at [0, y]. Classes with cores of their
-    own become the blocks of one state of Y times the rank.
+    The first bond has size 1, the last one is the class y: W_y is the product of all cores, at [0, y]. Classes with
+    separate cores become blocks of one state whose rank is Y times that of the train.
     """
     first = torch.cat(list(train.first), -1)[None]  # (1, m, g r)
     inner = [_blocks(train.core(k)) for k in range(2, train.steps)]
@@ -84,10 +96,13 @@ def _blocks(core: Tensor) -> Tensor:
 
 @torch.no_grad()
 def mps_to_train(cores: Sequence[Any]) -> TensorTrainNet:
-    """The tensor-train network of a matrix product state: cores ``(r, m, r')`` of numpy or torch, first bond 1.
+    """The tensor-train network of a matrix product state.
 
-    The last bond is the classes. Bonds of different sizes are filled up with zeros to the largest. Inner cores that are
-    all the same become the one core of a train with equal cores. The inputs are the features.
+    Smaller bonds are filled up with zeros to the largest one. Inner cores that are all the same become the one core of
+    a train with equal cores. The features of the train are its inputs.
+
+    Args:
+        cores: numpy or torch arrays ``(r, m, r')``; the first r is 1, the last r' is the number of classes.
     """
     parts = [torch.from_numpy(core) if isinstance(core, np.ndarray) else core for core in cores]
     shapes = [tuple(part.shape) for part in parts]
@@ -95,7 +110,8 @@ def mps_to_train(cores: Sequence[Any]) -> TensorTrainNet:
     fits = fits and shapes[0][0] == 1 and len({shape[1] for shape in shapes}) == 1
     if not fits or any(a[2] != b[0] for a, b in pairwise(shapes)):
         raise ShapeError(
-            "a matrix product state is two or more cores (r, m, r') of one m, each r' the next r, the first r 1; "
+            "a matrix product state must have two or more cores (r, m, r') with equal m, each r' equal to the next r, "
+            "the first r 1; "
             f"got {shapes}"
         )
     rank, modes, inner = max(shape[0] for shape in shapes[1:]), shapes[0][1], parts[1:-1]

@@ -1,4 +1,7 @@
-"""A contraction as the corner of an orthogonal matrix, and how large a state under it can grow."""
+"""A contraction as the corner of an orthogonal matrix, and a bound on the states of a contractive network.
+
+Source: Emami et al. (2019), Theorem 3.1, states the result; here it is built by Halmos's dilation (docs/convert.md).
+"""
 
 import math
 
@@ -7,7 +10,7 @@ from torch import Tensor
 
 
 def unit_slack(size: int, dtype: torch.dtype) -> float:
-    """How far a squared singular value of an N x N matrix may be from 1 and still count as 1: rounding."""
+    """How far a squared singular value of an N x N matrix may be from 1, by rounding, and still count as 1."""
     return 8 * size * torch.finfo(dtype).eps
 
 
@@ -19,8 +22,13 @@ def dilation(matrix: Tensor, slack: float | None = None) -> Tensor:
         [ W              U_K diag(c_K) ]
         [ diag(c_K) V_K^T  -diag(s_K)  ]
 
-    k is the rank of I - W^T W; k = n is Halmos's dilation up to a turn of the last n coordinates
-    (spec/unitary-equivalence.md 2.1, 2.2). Computed in double precision.
+    k is the rank of I - W^T W; k = n is Halmos's dilation, up to a rotation of the last n coordinates.
+
+    Args:
+        matrix: W.
+        slack: squared singular values this close to 1 count as 1; default: :func:`unit_slack`.
+
+    Returns: the matrix in float64.
 
     >>> dilation(torch.tensor([[0.6]])).shape
     torch.Size([2, 2])
@@ -36,22 +44,22 @@ def dilation(matrix: Tensor, slack: float | None = None) -> Tensor:
 
 
 def clipped(matrix: Tensor) -> Tensor:
-    """The non-expansive matrix nearest to this one: singular values above 1 become 1."""
+    """The matrix of norm at most 1 that is nearest to this one: singular values above 1 become 1."""
     u, s, vt = torch.linalg.svd(matrix.detach().double())
     result: Tensor = (u * s.clamp(max=1)) @ vt
     return result
 
 
 def state_bound(norm: float, drive: float, start: float, steps: int | None = None) -> float:
-    """M_h, which no state of h_t = relu(W h_{t-1} + F x_t + b) exceeds in norm (spec/unitary-equivalence.md 2.1).
+    """M_h, an upper bound of the norm of all states of h_t = relu(W h_{t-1} + F x_t + b).
 
-    relu moves no two points apart and leaves 0, so |h_t| <= norm |h_{t-1}| + drive.
+    relu(0) = 0, and relu does not increase distances, so |h_t| <= norm |h_{t-1}| + drive.
 
     Args:
-        norm: of W.
-        drive: \\|F\\| M_x + \\|b\\|.
-        start: of the state before the first step.
-        steps: of the longest sequence; None for sequences without end, which have no bound from norm 1 on: infinity.
+        norm: the spectral norm of W.
+        drive: the largest norm of F x_t + b.
+        start: the norm of the initial state.
+        steps: the length of the longest sequence; default: any length, for which the bound is infinite if norm >= 1.
 
     >>> state_bound(0.5, 3.0, 0.0), state_bound(1.0, 3.0, 1.0, steps=10)
     (6.0, 31.0)

@@ -1,7 +1,7 @@
-"""Fewest states: the rank of the Hankel matrix H[u, v] = f(uv) of a weighted automaton, exact or numerical.
+"""The weighted automaton with the fewest states: as many as the rank of the Hankel matrix H[u, v] = f(uv).
 
-H = P S: the rows of P are initial A(u), the columns of S are A(v) final. Its rank is what is left when the states are
-restricted to the span of the rows of P, and then to that of the columns of S (Schützenberger 1961).
+H = P S with rows initial A(u) of P and columns A(v) final of S. The states are restricted to the span of the rows of P,
+then to that of the columns of S; the dimension left is the rank of H. Source: Schützenberger (1961).
 """
 
 from fractions import Fraction
@@ -19,9 +19,9 @@ POWER_STEPS = 100
 
 
 def exact_minimal(initial: Array, transitions: Array, final: Array) -> Weights:
-    """The minimal automaton over the rationals; ``initial`` ``(n)``, ``final`` ``(n, C)``, of Fractions or integers."""
+    """The minimal automaton over the rationals; ``initial`` ``(n)``, ``final`` ``(n, C)``; Fractions or integers."""
     weights = _rational(initial[None]), [_rational(move) for move in transitions], _rational(final)
-    for _ in range(2):  # forward; then backward, which is forward on the transposed
+    for _ in range(2):  # forwards; then backwards, which is forwards on the transposed automaton
         start, moves, end = _restricted(*weights)
         weights = end.transpose(), [move.transpose() for move in moves], start.transpose()
     start, moves, end = weights
@@ -29,12 +29,12 @@ def exact_minimal(initial: Array, transitions: Array, final: Array) -> Weights:
 
 
 def _restricted(start: Any, moves: list[Any], end: Any) -> tuple[Any, list[Any], Any]:
-    """To the span of start A(u), u all words. In its reduced basis R a vector v is v[pivots] R: nothing is solved."""
+    """Restricted to the span of start A(u), u all words. In its reduced basis R a vector v is v[pivots] R."""
     grown, new = start.rref()
     rank = -1
     while rank < new:
-        basis, rank = _rows(grown, max(1, new)), new  # one state at least
-        if rank < start.ncols():  # else all is reached
+        basis, rank = _rows(grown, max(1, new)), new  # at least one state
+        if rank < start.ncols():  # else the span is everything
             grown, new = _stacked([basis, *(basis * move for move in moves)]).rref()
     table = basis.table()
     pivots = [next((k for k, entry in enumerate(row) if entry != 0), 0) for row in table]
@@ -67,11 +67,12 @@ def _fractions(matrix: Any) -> Array:
 
 
 def numerical_minimal(initial: Array, transitions: Array, final: Array, tolerance: float) -> Weights:
-    """The automaton of those singular values of H that exceed ``tolerance`` times the largest, in balanced states.
+    """The automaton that keeps the singular values of H above ``tolerance`` times the largest: balanced truncation.
 
-    H has all words of up to n - 1 symbols, enough for its rank, and is never built: P = Q_1 R_1 and S^T = Q_2 R_2 with
-    n x n triangles, so that its singular values are those of R_1 R_2^T = U Sigma V^T. A row and column of a word of k
-    symbols is scaled by gamma^k, which keeps the rank, and keeps values that grow with the length finite.
+    H over all words of up to n - 1 symbols, which are enough for its rank, is not built: P = Q_1 R_1 and S^T = Q_2 R_2
+    with n x n triangles, so the singular values of H are those of R_1 R_2^T. The row and the column of a word of k
+    symbols are scaled by gamma^k: this keeps the rank, and words of all lengths count alike, whether values grow or
+    shrink with the length.
     """
     check_between("tolerance", tolerance, 0, 1)
     gamma = _scale(transitions)
@@ -79,7 +80,7 @@ def numerical_minimal(initial: Array, transitions: Array, final: Array, toleranc
     before, after = _triangle(initial[None], moves), _triangle(final.T, moves.transpose(0, 2, 1))
     left, values, right = np.linalg.svd(before @ after.T)
     rank = max(1, int((values > tolerance * values[0]).sum()))
-    if rank == len(initial):  # no state falls away: another basis would only add rounding
+    if rank == len(initial):  # no state is removed: another basis would only add rounding
         return initial, transitions, final
     root = np.sqrt(values[:rank]) if values[0] > 0 else np.ones(1)
     inward = left[:, :rank].T @ before / root[:, None]  # (rank, n); inward @ outward = I
@@ -97,13 +98,13 @@ def _triangle(start: Array, moves: Array) -> Array:
 
 
 def _scale(transitions: Array) -> float:
-    """gamma <= 1 that bounds the growth: the sum of squares over all words of k symbols grows as gamma^(-2k)."""
-    largest = float(np.abs(transitions).max()) or 1.0  # taken out, so that no square overflows
+    """gamma such that gamma^(2k) times the sum of squares over all words of k symbols neither grows nor shrinks."""
+    largest = float(np.abs(transitions).max()) or 1.0  # divided out, so that no square overflows
     transitions, square, growth = transitions / largest, np.eye(transitions.shape[1]), 0.0
     for _ in range(POWER_STEPS):
         square = (transitions.transpose(0, 2, 1) @ square @ transitions).sum(0)
         growth = float(np.linalg.norm(square))
-        if growth == 0:
-            return 1.0
+        if growth == 0:  # all words of many symbols have value 0
+            return 1.0 / largest
         square = square / growth
-    return min(1.0, growth**-0.5 / largest)
+    return float(growth**-0.5 / largest)

@@ -1,4 +1,7 @@
-"""Depth of linear networks, taken away and added."""
+"""Depth of linear networks removed (``flatten``) and added (``deepen``).
+
+Source: Lizaire et al. (2026), Theorem 6 (Appendix A.4) and Theorem 1 (Appendix A.3).
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +18,13 @@ Array = npt.NDArray[Any]
 
 
 def flat_weights(layers: Sequence[tuple[Array, Array, Array]]) -> tuple[Array, Array, Array]:
-    """U ``(nL, d)``, V ``(nL, nL)`` and b ``(nL)`` of the one layer that does what L linear layers do (Theorem 6).
+    """U ``(nL, d)``, V ``(nL, nL)`` and b ``(nL)`` of the one layer that computes what L linear layers do.
 
-    ``layers`` holds U^l, V^l, b^l of h^l_t = U^l h^{l-1}_t + V^l h^l_{t-1} + b^l. Written out, h^l_t is a sum over the
-    input, all old states and 1; its row of coefficients is U^l times the row of the layer below, plus V^l and b^l in
-    their places. Works for any numbers that numpy multiplies: floats, or Python's integers (dtype object).
+    h^l_t = U^l h^{l-1}_t + V^l h^l_{t-1} + b^l is a linear combination of the input, all previous states and 1. Its
+    coefficients are U^l times those of the layer below, plus V^l and b^l in their places.
+
+    Args:
+        layers: U^l, V^l and b^l of each layer; any numbers that numpy multiplies, such as Python integers (object).
     """
     (units, inputs), depth = layers[0][0].shape, len(layers)
     row = np.eye(inputs, inputs + units * depth + 1, dtype=layers[0][0].dtype)
@@ -36,10 +41,10 @@ def flat_weights(layers: Sequence[tuple[Array, Array, Array]]) -> tuple[Array, A
 
 @torch.no_grad()
 def flatten(layer: RNN) -> RNN:
-    """One layer of n L units whose state is the states of all L layers of a linear RNN, first layer first.
+    """One layer of nL units whose state is the states of all L layers of a linear RNN, first layer first.
 
-    ``flatten(layer)(x)[0][..., -n:]`` equals ``layer(x)[0]`` on every input; a state given to the one layer is that
-    of the deep one, ``(L, B, n)``, side by side: ``(1, B, n L)``. Dropout between the layers is left out.
+    ``flatten(layer)(x)[0][..., -n:]`` equals ``layer(x)[0]``. A state ``(L, B, n)`` of the deep network is the state
+    ``(1, B, n L)`` of the one layer, side by side. Dropout between the layers is removed.
 
     Args:
         layer: an :class:`engram.nn.LinearRNN`, or an RNN with activation "identity", of any depth, under any map.
@@ -50,9 +55,9 @@ def flatten(layer: RNN) -> RNN:
         >>> flatten(deep)(torch.zeros(7, 5, 3))[0].shape
         torch.Size([7, 5, 8])
     """
-    _check(layer, ("identity",), "flattened: one layer of units that add up computes linear functions")
+    _check(layer, ("identity",), "flattened: one layer without activation computes linear functions only")
     if layer.bidirectional:
-        raise OptionError("a bidirectional layer cannot be flattened: what it computes depends on later inputs")
+        raise OptionError("a bidirectional layer cannot be flattened: its outputs depend on later inputs")
     weights = [(_double(cell.weight_ih), _double(cell.weight_hh), _bias(cell)) for cell in layer.cells]
     flat = _like(layer, layer.hidden_size * layer.num_layers, 1, dropout=0.0)
     cell = flat.cells[0]
@@ -68,12 +73,14 @@ def flatten(layer: RNN) -> RNN:
 
 @torch.no_grad()
 def deepen(layer: RNN) -> RNN:
-    """The same network with one layer more on top, which passes on what it gets: U = I, V = 0, b = 0, h_0 = 0.
+    """The same network with one more layer on top that passes its input on: U = I, V = 0, b = 0, h_0 = 0.
 
-    For activations that leave their own values as they are: identity and relu. The layers below keep their weights;
-    matrices under a map are baked in, since V = 0 keeps no promise.
+    Args:
+        layer: an :class:`engram.nn.RNN` with activation identity or relu, which do not change their own outputs.
+
+    The layers below keep their weights. Matrices under a map become ordinary parameters, since no map contains V = 0.
     """
-    _check(layer, ("identity", "relu"), "deepened: the layer added would squash its input once more")
+    _check(layer, ("identity", "relu"), "deepened: the added layer would apply it to its own outputs")
     deeper = _like(layer, layer.hidden_size, layer.num_layers + 1)
     for cell, below in zip(deeper.cells, layer.cells, strict=False):
         cell.weight_ih.copy_(below.weight_ih)
@@ -91,7 +98,7 @@ def deepen(layer: RNN) -> RNN:
 
 def _check(layer: RNN, activations: tuple[str, ...], what: str) -> None:
     if not isinstance(layer, RNN):
-        raise DTypeError(f"only an engram.nn.RNN is linear; got {type(layer).__name__}")
+        raise DTypeError(f"layer must be an engram.nn.RNN; got {type(layer).__name__}")
     cell = layer.cells[0]
     if cell.activation not in activations:
         raise OptionError(f"activation={cell.activation!r} cannot be {what}; it must be {' or '.join(activations)}")
@@ -100,7 +107,7 @@ def _check(layer: RNN, activations: tuple[str, ...], what: str) -> None:
 
 
 def _like(layer: RNN, hidden: int, depth: int, **options: Any) -> RNN:
-    """A layer of other sizes that is called in the same way."""
+    """A layer of other sizes with the same options."""
     cell = layer.cells[0]
     kind: type[RNN] = LinearRNN if cell.activation == "identity" else RNN
     options |= {"hidden_size": hidden, "num_layers": depth, "map": "free", "output": cell.output_as}
@@ -109,7 +116,7 @@ def _like(layer: RNN, hidden: int, depth: int, **options: Any) -> RNN:
 
 
 def _double(weight: Tensor) -> Array:
-    """To be multiplied in double precision and rounded once."""
+    """In double precision, so that the products are rounded only once."""
     return weight.to(torch.complex128 if weight.is_complex() else torch.float64).cpu().numpy()
 
 

@@ -1,4 +1,4 @@
-"""Networks as ONNX files, which other programs run: torch.export writes the network down, its loops as ``Scan``."""
+"""Networks as ONNX files, which other programs run: torch.export traces the network; loops become ``Scan``."""
 
 import copy
 import logging
@@ -22,22 +22,22 @@ from engram.nn import Recurrent, TensorNet
 
 PACKAGES = ("onnx", "onnxscript")
 STEPS, BATCH = 5, 3
-"""Of the sequences that a network is followed with; the file takes any other number."""
+"""Sizes of the input for tracing; the file works for any others."""
 
 
 def to_onnx(network: nn.Module, path: Path | str, sample: Tensor | None = None) -> None:
-    """Write a network, or a layer, as an ONNX model: ``input`` to ``output``, any number of steps and of sequences.
+    """Write a network or layer as an ONNX model from ``input`` to ``output``, for any number of steps and sequences.
 
-    Everything that follows from the weights alone (the matrix of a map) is computed before. The network is written as
-    in evaluation, without dropout, and starts from its own initial state. Of a network that answers once, after a fixed
-    number of inputs (:class:`engram.nn.TensorNet`), the number of steps stays fixed. Needs the packages onnx and
+    What depends only on the weights, such as the matrix of a map, is computed beforehand. The network is written in
+    evaluation mode, without dropout, and starts from its own initial state. For a network that answers once, after a
+    fixed number of inputs (:class:`engram.nn.TensorNet`), the number of steps is fixed. Needs the packages onnx and
     onnxscript.
 
     Args:
         network: an :class:`engram.models.Network`, a layer, or any module with one tensor ``(T, B, ...)`` as its input.
         path: of the file.
-        sample: an input, with at least two steps and sequences; default: of a Network or a layer of engram, random
-            numbers of the right form.
+        sample: an input with at least two steps and sequences; default: random numbers, for a Network or a layer of
+            engram.
     """
     for package in PACKAGES:
         try:
@@ -73,7 +73,7 @@ def to_onnx(network: nn.Module, path: Path | str, sample: Tensor | None = None) 
 
 
 class _Answer(nn.Module):
-    """What a network answers, without its state."""
+    """A network that returns its output without its state."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -86,24 +86,24 @@ class _Answer(nn.Module):
 
 
 def _check(network: nn.Module) -> None:
-    """Refuse complex weights, and torch's own recurrent layers."""
+    """Raise an error for complex weights and for torch's recurrent layers."""
     for name, module in network.named_modules():
         if isinstance(module, nn.RNNBase):
             kind = type(module).__name__
             raise OptionError(
-                f"torch.export unrolls torch.nn.{kind} for one number of steps, got one at {name or 'the network'!r}. "
-                f"Use a layer of engram.nn, whose loop is one operation"
+                f"torch.export unrolls torch.nn.{kind} for one number of steps, got one at {name or 'the network'!r}: "
+                "use a layer of engram.nn, whose loop is one operation"
             )
     for name, tensor in chain(network.named_parameters(), network.named_buffers()):
         if tensor.is_complex():
             raise DTypeError(
                 "ONNX has no complex numbers, and torch's exporter has real forms of only some complex operations; "
-                f"{name} is {tensor.dtype}. Use a real layer"
+                f"{name} is {tensor.dtype}: use a real layer"
             )
 
 
 def sample_input(network: nn.Module, steps: int = STEPS, batch: int = BATCH) -> Tensor:
-    """Random numbers, or symbols, of the form that a Network or a layer of engram takes."""
+    """Random numbers or symbols in the shape that a Network or a layer of engram takes."""
     core: Any = network.core if isinstance(network, Network) else network
     steps = core.steps if isinstance(core, TensorNet) else steps
     lead = (batch, steps) if getattr(core, "batch_first", False) else (steps, batch)
@@ -116,13 +116,13 @@ def sample_input(network: nn.Module, steps: int = STEPS, batch: int = BATCH) -> 
     if isinstance(network, Recurrent | TensorNet):
         return torch.randn(*lead, core.input_size, dtype=next(network.parameters()).dtype)
     raise OptionError(
-        f"to_onnx knows the input of a Network or a layer of engram, got {type(network).__name__}. Pass a sample input"
+        f"the input of {type(network).__name__} is not known, only that of a Network or layer of engram: pass a sample"
     )
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what torch's exporter says of its own inside."""
+    """Without the log messages and warnings of torch's exporter."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     try:

@@ -1,4 +1,7 @@
-"""Contractive ReLU networks as orthogonal ones (Emami et al. 2019, Theorem 3.1)."""
+"""Contractive ReLU networks as orthogonal ones.
+
+Source: Emami et al. (2019), Theorem 3.1 (Theorem 1 of the poster); the construction is in docs/convert.md.
+"""
 
 import copy
 import math
@@ -17,17 +20,17 @@ from engram.nn import RNN
 
 @dataclass(frozen=True)
 class Conversion:
-    """An orthogonal network that computes what a contractive one did."""
+    """An orthogonal network that computes what a contractive one does."""
 
     layer: RNN
-    """The orthogonal network: weight_hh of every cell is orthogonal, and stays so if it is trained further."""
+    """The orthogonal network: weight_hh of every cell is orthogonal, and stays orthogonal in further training."""
     selection: Tensor
-    """Which features of its output are those of the network it came from; the others are zero."""
+    """The indices of the output features that are those of the contractive network; the others are zero."""
     report: dict[str, Any]
-    """What was done and measured; plain numbers, for JSON."""
+    """What was done and measured, as numbers and texts that JSON has."""
 
     def __call__(self, input: Tensor, state: Tensor | None = None) -> tuple[Any, Tensor]:
-        """As the network it came from: the selected features, and the state of the orthogonal network."""
+        """The output of the contractive network, and the state of the orthogonal one."""
         output, state = self.layer(input, state)
         if isinstance(output, tuple):
             return tuple(each[..., self.selection] for each in output), state
@@ -35,7 +38,7 @@ class Conversion:
 
     @property
     def bias_bound(self) -> float:
-        """The most negative bias that keeps the added units silent."""
+        """The lowest bias of an added unit."""
         return float(min(cell["bias_bound"] for cell in self.report["cells"]))
 
 
@@ -48,29 +51,30 @@ def to_orthogonal(
     steps: int | None = None,
     contract: bool = False,
 ) -> Conversion:
-    r"""The orthogonal ReLU network of n + k <= 2n units a layer with the same outputs as a contractive one.
+    r"""The orthogonal ReLU network of n + k <= 2n units per layer with the same outputs as a contractive one.
 
     .. math::
         h_t = \phi(W_u h_{t-1} + (F; 0) x_t + (b; b_2))
 
-    W is the upper left corner of W_u, orthogonal (:func:`dilation`), and k is the rank of I - W^T W. The first n units
-    follow the old network as long as the k new ones are silent, and those are silent because b_2 <= -\|(D_i)_+\| M_h,
-    with D the lower left corner and M_h a bound on the states (:func:`state_bound`). The states of a layer are the
-    inputs of the next one. Layers that need fewer new units than the widest get idle ones, since all layers of a
-    network are of one width. Dropout is left out; a trained initial state is taken along.
+    W_u is orthogonal, W is its upper left corner (:func:`dilation`), and k is the rank of I - W^T W. The first n units
+    compute the old network as long as the k new ones are 0. They are, since their biases are at most
+    b_2 = -\|(D_i)_+\| M_h, with D_i a row of the lower left corner, (D_i)_+ its positive entries (all entries if the
+    initial state has negative ones), and M_h a bound on the states (:func:`state_bound`). The states of a layer are the
+    inputs of the next one. All layers have the width of the widest one; units that a layer does not need stay 0.
+    Dropout is removed; a trained initial state is kept.
 
-    The equality holds for inputs with \|x_t\| <= ``input_bound`` and from the network's own initial state; every real
-    network meets larger inputs one day (Gaussian ones have no bound), so choose with care.
+    The outputs are equal for inputs with \|x_t\| <= ``input_bound``, from the network's own initial state. Larger
+    inputs may come in practice (Gaussian ones have no bound), so choose ``input_bound`` with care.
 
     Args:
         layer: an :class:`engram.nn.RNN` with activation relu in the recurrence, or ``torch.nn.RNN`` with
             nonlinearity="relu"; of any depth, in one direction or both, under any map.
         input_bound: M_x, the largest Euclidean norm of one step of the input; ``"auto"`` takes it from ``data``.
         data: inputs as the layer takes them; the two networks are compared on them.
-        steps: the longest sequence. Needed only where a matrix has norm 1 and the states may grow without end;
-            else it makes the bound smaller. The length of ``data`` is taken if it is needed and not given.
-        contract: convert the nearest non-expansive network (singular values clipped to 1) where the norm is above 1;
-            that is another network; the report says so, and how far its outputs on ``data`` moved.
+        steps: the length of the longest sequence. Needed only if a matrix has norm 1, when the states may grow without
+            limit; otherwise it makes the bound smaller. Default: the length of ``data`` if it is needed, else any.
+        contract: if the norm is above 1, convert the nearest network with norm 1 (singular values clipped to 1). That
+            is a different network: the report says so, and how much its outputs on ``data`` differ.
 
     Example::
 
@@ -88,8 +92,8 @@ def to_orthogonal(
     expansive = [cell for cell in before.cells if excess(cell) > 0]
     if expansive and not contract:
         raise ManifoldError(
-            f"the spectral norm of W_hh must be below 1 (a contractive network); this one has "
-            f"{', '.join(f'{norm:.6g}' for norm in norms)}. contract=True (--contract) takes the nearest such network"
+            "the spectral norm of W_hh must be below 1 (a contractive network); this one has "
+            f"{', '.join(f'{norm:.6g}' for norm in norms)}: give contract to convert the nearest such network"
         )
     given = copy.deepcopy(before)
     for cell in expansive:
@@ -105,7 +109,9 @@ def to_orthogonal(
             outgoing.append(facts["state_bound"])
         incoming = math.hypot(*outgoing)
     wide, n = after.hidden_size, before.hidden_size
-    selection = torch.cat([torch.arange(n) + wide * d for d in range(before.directions)]).to(after.cells[0].like.device)
+    selection = torch.cat([torch.arange(n) + wide * d for d in range(before.directions)]).to(
+        after.cells[0].reference_weight.device
+    )
     report = {
         "states": n,
         "states_used": max(cell["states_used"] for cell in cells),
@@ -121,26 +127,24 @@ def to_orthogonal(
 
 
 def _prepared(layer: RNN | nn.RNN) -> RNN:
-    """A plain copy that may be changed, checked."""
+    """A copy of the layer without maps, after checks."""
     if type(layer) is nn.RNN:
         layer = RNN.from_torch(layer)
     if not isinstance(layer, RNN):
-        raise DTypeError(
-            f"an engram.nn.RNN or torch.nn.RNN with relu can be made orthogonal; got {type(layer).__name__}"
-        )
+        raise DTypeError(f"layer must be an engram.nn.RNN or torch.nn.RNN with relu; got {type(layer).__name__}")
     cell = layer.cells[0]
     if cell.activation != "relu" or cell.activation_in != "recurrence":
         raise OptionError(
-            "only relu in the recurrence can silence the added units (smooth activations cannot: Theorem 3); "
+            "activation must be relu, in the recurrence: others cannot keep the added units at 0 (docs/convert.md); "
             f"this layer has activation={cell.activation!r}, activation_in={cell.activation_in!r}"
         )
     if not all(bool(torch.isfinite(weight).all()) for weight in layer.parameters()):
-        raise OptionError("the weights of this layer are not finite: nothing equals it")
+        raise OptionError("the weights of the layer must be finite; it has NaN or infinity")
     return layer.fold()
 
 
 def _time_first(layer: RNN, data: Tensor) -> Tensor:
-    """Inputs as this layer takes them, as ``(T, B, D)``."""
+    """Inputs of this layer in the form ``(T, B, D)``."""
     if data.dim() not in (2, 3) or data.shape[-1] != layer.input_size or not data.numel():
         form = "(B, T, D)" if layer.batch_first else "(T, B, D)"
         raise ShapeError(f"data must be inputs {form} with D = {layer.input_size}, got {tuple(data.shape)}")
@@ -150,11 +154,11 @@ def _time_first(layer: RNN, data: Tensor) -> Tensor:
 
 
 def _input_bound(layer: RNN, given: float | str, data: Tensor | None) -> float:
-    """M_x: as given, checked against the data; or the largest norm found there."""
+    """M_x: the given number, if the data are within it; or for "auto" the largest norm in the data."""
     largest = 0.0 if data is None else float(torch.linalg.vector_norm(data.double(), dim=-1).max())
     if given == "auto":
         if data is None:
-            raise OptionError("input_bound='auto' takes the bound from data, and none is given: give data or a number")
+            raise OptionError("input_bound='auto' needs data to take the bound from: give data or a number")
         given = largest
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < math.inf:
         raise OptionError(f"input_bound must be 'auto' or a finite number that is not negative, got {given!r}")

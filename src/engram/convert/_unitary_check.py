@@ -1,4 +1,4 @@
-"""Two networks that should be equal, compared on data and on inputs chosen to part them."""
+"""The contractive and the orthogonal network compared: on data, random inputs, corners, and searched inputs."""
 
 import copy
 import math
@@ -11,42 +11,42 @@ from torch import Tensor
 
 from engram.nn import RNN
 
-STEPS, ROWS = 2000, 8  # of the random and the corner inputs
-ASCENT_STEPS, ROUNDS = 100, 60  # of the adversary
-CORNERS = 6  # inputs of more features have too many corners: only so many features take part
+STEPS, ROWS = 2000, 8  # length and number of the random sequences; length of the corners
+ASCENT_STEPS, ROUNDS = 100, 60  # length of the searched sequences; rounds of gradient ascent
+CORNERS = 6  # features that the corners vary: more would give too many corners
 
 
 def compare(
     before: RNN, after: RNN, selection: Tensor, bound: float, steps: int | None, data: Tensor | None
 ) -> dict[str, Any]:
-    """The largest difference of the outputs on each kind of input, and how near the added units came to life.
+    """The largest difference of the outputs on each kind of input, and how near the added units came to being positive.
 
-    ``data`` is ``(T, B, D)``; the other inputs are of norm ``bound`` at every step, and of up to ``steps`` steps.
+    ``data`` is ``(T, B, D)``; the other inputs have norm ``bound`` at every step, and up to ``steps`` steps.
 
-    ``bias_used`` is the largest share of its bias that an added unit got as input: above 1 it would wake up. The
-    adversary climbs this share by projected gradient ascent within the bound, and the outputs are compared on what it
-    found: the difference itself is flat at 0 and gives no gradient.
+    ``bias_used`` is the largest input of an added unit divided by its bias: above 1 the unit would be positive. The
+    "adversary" inputs increase it by projected gradient ascent within the bound. The difference of the outputs itself
+    gives no gradient: it is 0 as long as the added units are.
     """
     n = before.hidden_size
-    before, after = _plain(before), _plain(after)
-    like, size = before.cells[0].like, before.input_size
+    before, after = _observed(before), _observed(after)
+    like, size = before.cells[0].reference_weight, before.input_size
     generator = torch.Generator().manual_seed(0)
     length = min(steps or STEPS, STEPS)
 
-    def drawn(time: int) -> Tensor:
+    def sampled(time: int) -> Tensor:
         x = torch.randn(time, ROWS, size, generator=generator, dtype=torch.float64)
         return _on_sphere(x.to(like), bound)
 
-    kinds = {"random": drawn(length), "corners": corners(size, bound).to(like).expand(length, -1, -1)}
+    kinds = {"random": sampled(length), "corners": corners(size, bound).to(like).expand(length, -1, -1)}
     if data is not None:
         kinds = {"data": data.to(like), **kinds}
-    start = drawn(min(length, ASCENT_STEPS))
+    start = sampled(min(length, ASCENT_STEPS))
     kinds["adversary"] = climb(lambda x: bias_used(after, x, n), start, bound)
 
     found: dict[str, Any] = {"difference": {}, "largest_output": 0.0, "bias_used": {}}
     for name, inputs in kinds.items():
         rows = []
-        for x in inputs.split(ROWS, 1):  # a few sequences at a time: little memory
+        for x in inputs.split(ROWS, 1):  # few sequences at a time, to save memory
             ours, theirs = before(x)[0][-1], after(x)[0][-1][..., selection]
             rows.append(torch.stack([(ours - theirs).abs().max(), ours.abs().max(), bias_used(after, x, n).max()]))
         worst, largest, used = torch.stack(rows).amax(0).tolist()  # NaN stays NaN
@@ -56,19 +56,19 @@ def compare(
 
 
 def apart(one: RNN, other: RNN, x: Tensor) -> float:
-    """The largest difference of the outputs of two networks of one size under inputs ``(T, B, D)``."""
-    ours, theirs = (_plain(layer)(x.to(layer.cells[0].like))[0][-1] for layer in (one, other))
+    """The largest difference of the outputs of two networks of equal size under inputs ``(T, B, D)``."""
+    ours, theirs = (_observed(layer)(x.to(layer.cells[0].reference_weight))[0][-1] for layer in (one, other))
     return float((ours - theirs).abs().max())
 
 
 def bias_used(layer: RNN, x: Tensor, n: int) -> Tensor:
-    """For each sequence of x ``(T, B, D)``: the most that a unit after the n-th got from the states, over its bias."""
+    """For each sequence of x ``(T, B, D)``: the largest input of a unit after the n-th, divided by its bias."""
     outputs = layer(x)[0]
     shares = [x.new_zeros(x.shape[:-1])]
     for place, cell in enumerate(layer.cells):
         depth, direction = divmod(place, layer.directions)
         h = outputs[depth][..., direction * layer.hidden_size :][..., :n]
-        acting = cell.bias[n:] < 0  # a unit with bias 0 gets nothing: it is idle, or its row has no positive entry
+        acting = cell.bias[n:] < 0  # with bias 0 it gets no input: it is not needed, or its row has no positive entry
         rows, bias = cell.weight_hh[n:, :n][acting], cell.bias[n:][acting]
         shares += (h @ (rows / -bias[:, None]).mT).unbind(-1)
     return torch.stack(shares, -1).amax((0, -1))
@@ -76,7 +76,7 @@ def bias_used(layer: RNN, x: Tensor, n: int) -> Tensor:
 
 @torch.enable_grad()
 def climb(height: Callable[[Tensor], Tensor], x: Tensor, bound: float) -> Tensor:
-    """Projected gradient ascent: steps of half the bound along the gradient, each step of time back into the ball."""
+    """Projected gradient ascent on ``height``: each input moves by half the bound, then back into the ball."""
     best, record = x, torch.full_like(x[0, :, 0], -math.inf)
     for _ in range(ROUNDS):
         x = x.detach().requires_grad_()
@@ -93,7 +93,7 @@ def climb(height: Callable[[Tensor], Tensor], x: Tensor, bound: float) -> Tensor
 
 
 def corners(size: int, bound: float) -> Tensor:
-    """``(B, D)`` of norm ``bound``: unit vectors of both signs, and corners of a cube; and zero."""
+    """Inputs ``(B, D)`` of norm ``bound``: multiples of unit vectors of both signs, corners of a cube; and zero."""
     some = min(size, CORNERS)
     axes = torch.eye(size, dtype=torch.float64)[:some]
     signs = torch.ones(2**some, size, dtype=torch.float64)
@@ -105,8 +105,8 @@ def _on_sphere(x: Tensor, radius: float) -> Tensor:
     return radius * torch.nn.functional.normalize(x, dim=-1)
 
 
-def _plain(layer: RNN) -> RNN:
-    """A copy that takes ``(T, B, D)`` and shows all states of all layers; gradients go to its input only."""
+def _observed(layer: RNN) -> RNN:
+    """A copy that takes ``(T, B, D)`` and returns the states of all layers; gradients for its input only."""
     layer = copy.deepcopy(layer).eval().requires_grad_(False)
     layer.batch_first, layer.return_sequence, layer.output_all_layers = False, True, True
     return layer

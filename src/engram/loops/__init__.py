@@ -1,7 +1,7 @@
 """The time loop of any recurrence: a cell's step is traced, planned, and run as generated C or as torch operations.
 
-Which executor runs is said by :func:`status` and :func:`engram.nn.explain`, and chosen with :func:`use`; memory kept
-between calls is given back by :func:`free_workspaces`.
+Which executor runs is said by :func:`status` and :func:`engram.checks.explain`, and chosen with :func:`use`; memory
+kept between calls is given back by :func:`free_workspaces`.
 """
 
 from engram.loops._activations import ACTIVATIONS, PLAIN, activate, check_activation_dtype

@@ -91,7 +91,7 @@ def compiled_cell(cell: Any, view: Any = None, width: int | None = None) -> Comp
     kept = _of_cell.get(cell)
     if kept is None:
         kept = _of_cell[cell] = {}
-    like, width = cell.like, cell.input_size if width is None else width
+    like, width = cell.reference_weight, cell.input_size if width is None else width
     kind = type(cell)
     inside = children(cell) if cell._modules else ()
     key = (like.dtype, like.device, cell.training, width, kind.step, kind.drive, kind.output, inside)
@@ -128,4 +128,4 @@ def _make(cell: Any, width: int) -> Compiled:
         traced = trace(cell, width)
     except CannotCompile as error:
         return Compiled(key, None, error.reason, error.line, name)
-    return Compiled(key, traced, name=name, on_cpu=cell.like.device.type in ("cpu", "meta"))
+    return Compiled(key, traced, name=name, on_cpu=cell.reference_weight.device.type in ("cpu", "meta"))

@@ -22,7 +22,7 @@ def exporting() -> bool:
 
 def fits_scan(cell: Any) -> bool:
     """Whether torch's scan takes a cell, with its gradients: torch 2.13 has none for complex numbers and integers."""
-    kinds = [field.dtype or cell.like.dtype for field in parts(cell.fields())]
+    kinds = [field.dtype or cell.reference_weight.dtype for field in parts(cell.fields())]
     return all(kind.is_floating_point for kind in kinds) and not any(field.grows for field in parts(cell.fields()))
 
 
@@ -57,7 +57,8 @@ def scan_steps(step: Any, drive: Any, state: State, reverse: bool, output: Any) 
 
     def body(fields: list[Tensor], drives: list[Tensor]) -> tuple[list[Tensor], Tensor]:
         given = _numbers(drives, kinds[1])
-        new = step(tuple(given) if several else given[0], in_form(_numbers(fields, kinds[0]), form))
+        before = in_form(_numbers(fields, kinds[0]), form)
+        new = in_form(parts(step(tuple(given) if several else given[0], before)), form)
         # scan refuses results that share memory, with each other or with what came in
         return [pair.clone() for pair in _pairs(parts(new))], _pairs([output(new)])[0].clone()
 

@@ -110,7 +110,7 @@ def _rows(drive: Tensor, sizes: Tensor | None) -> Tensor:
 
 
 def _own(field: Tensor, others: list[Tensor]) -> Tensor:
-    """A field in memory of its own: whoever changes it in place changes nothing else."""
+    """A field, or a gradient, in memory of its own: whoever changes it in place changes nothing else."""
     memory = field.untyped_storage()
     shared = any(memory.data_ptr() == other.untyped_storage().data_ptr() for other in others)
     return field.clone() if shared or memory.nbytes() != field.nbytes else field
@@ -162,7 +162,11 @@ def run_backward(
     executor = variant.executor(start[0])
     with without_autocast(start[0]):
         gradients = _run.backward(plan, executor, grad_output, grad_final, Arrays(flat, start), weights, span, needs)
-    return [None if g is None else g.view(t.shape) for g, t in zip(gradients, tensors, strict=True)]
+    found: list[Tensor | None] = []
+    for gradient, tensor in zip(gradients, tensors, strict=True):  # torch adds to a gradient in place
+        others = [other for other in found if other is not None]
+        found.append(None if gradient is None else _own(gradient, others).view(tensor.shape))
+    return found
 
 
 def by_plain(

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engram.loops._export import in_form
 from engram.loops._steps import order, split, step_sizes
 from engram.loops._trace import check_state
 from engram.state import Fields, State, first_rows, parts, replace_rows
@@ -40,6 +41,7 @@ def scan(
         if not checked:
             check_state(new, before)
             checked = True
+        new = in_form(parts(new), before)  # a tuple may stand for a NamedTuple
         outputs[t] = output(new)
         state = replace_rows(new, state, growing)
     return torch.stack(outputs) if sizes is None else torch.cat(outputs), state

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from engram.errors import DTypeError, EngramError, ShapeError
+from engram.errors import DTypeError, EngramError, ShapeError, StepError
 from engram.maps import without_autocast
 from engram.state import State, each, parts
 
@@ -81,6 +81,8 @@ class _Recorder(TorchDispatchMode):
         self.lines: dict[int, str] = {}
         """Of the step, by the number that autograd gives to an operation: that of its gradient too."""
         self.in_gradient = False
+        self.given: set[int] = set()
+        """The memory of the drive and the state that the step is given."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -102,6 +104,11 @@ class _Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         line = self.line()
+        if func._schema.is_mutable and isinstance(args[0], Tensor) and _memory(args[0]) in self.given:
+            raise StepError(
+                f"a step must not change its drive or its state in place: earlier outputs would change too. Got "
+                f"{str(func).removeprefix('aten.')} at {line}. Make a new tensor: state = state + ..."
+            )
         noted = self.in_new_memory(func, args) if self.in_gradient else None
         _refuse(noted or func, line)
         noted_args, noted_kwargs = _replace(args, self.number), _replace(kwargs, self.number)
@@ -127,9 +134,12 @@ class _Recorder(TorchDispatchMode):
         packet = getattr(torch.ops.aten, func.overloadpacket.__name__.removesuffix("_"), None)
         if not func._schema.is_mutable or not func.overloadpacket.__name__.endswith("_") or not hasattr(packet, name):
             return None
-        memory = args[0].untyped_storage()._cdata
-        seen = [tensor for tensor in self.record.tensors if tensor.untyped_storage()._cdata == memory]
+        seen = [tensor for tensor in self.record.tensors if _memory(tensor) == _memory(args[0])]
         return getattr(packet, name) if len(seen) == 1 and seen[0] is args[0] else None
+
+
+def _memory(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
 
 
 def _replace(value: Any, number: Callable[[Tensor], int]) -> Any:
@@ -197,15 +207,17 @@ def record(step: Step, drives: list[Tensor], state: State, weights: list[Tensor]
     found.states = [mode.enter(tensor) for tensor in parts(state)]
     found.weights = [mode.enter(tensor) for tensor in weights]
     with torch.inference_mode(False), torch.enable_grad(), without_autocast(drives[0]), mode:
+        given, before = [_alias(drive) for drive in drives], each(_alias, state)
+        mode.given = {_memory(tensor) for tensor in (*given, *parts(before))}
         try:
-            output, new = step([_alias(drive) for drive in drives], each(_alias, state))
+            output, new = step(given, before)
         except EngramError:
             raise
         except (RuntimeError, TypeError, ValueError) as error:  # the plain loop will say so too, where it is meant to
             raise CannotCompile(f"the step fails when it is traced: {error}") from error
         outputs = [output, *parts(new)]
         found.outputs = [mode.number(tensor) for tensor in outputs]
-        found.forward, mode.in_gradient = len(found.calls), True
+        found.forward, mode.in_gradient, mode.given = len(found.calls), True, set()
         pairs = [(tensor, torch.ones_like(tensor)) for tensor in outputs if tensor.requires_grad]
         del found.calls[found.forward :]
         grads = iter([mode.enter(grad.detach()) for _, grad in pairs])
@@ -213,10 +225,10 @@ def record(step: Step, drives: list[Tensor], state: State, weights: list[Tensor]
         del found.calls[found.forward :]
         inputs = [found.tensors[n] for n in (*found.drives, *found.states, *found.weights)]
         wanted = [tensor for tensor in inputs if tensor.requires_grad]
-        given = [found.tensors[n] for n in found.grads if n >= 0]
+        arriving = [found.tensors[n] for n in found.grads if n >= 0]
         made: Any = ()
         if pairs and wanted:
-            total = _Given.apply(given, *(tensor for tensor, _ in pairs))
+            total = _Given.apply(arriving, *(tensor for tensor, _ in pairs))
             made = torch.autograd.grad(total, wanted, allow_unused=True)
         gradients = iter(made)
         for tensor in inputs:

@@ -15,6 +15,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
 from engram.errors import DTypeError, ShapeError
+from engram.loops._export import in_form
 from engram.loops._fork_lock import ForkLock
 from engram.loops._known_by import SIMPLE
 from engram.loops._lower import Lowered, lower
@@ -79,7 +80,7 @@ def trace(cell: Any, width: int) -> Traced:
 
 def _traced(cell: Any, width: int, with_drive: bool) -> Traced:
     weights = tensors_of(cell)
-    records, view, like = [], cell, fresh(cell.like)
+    records, view, like = [], cell, fresh(cell.reference_weight)
     inputs = [torch.randn(1, batch, width, dtype=like.dtype, device=like.device) for batch in BATCHES]
     states = [each(_other, cell.initial_state(batch)) for batch in BATCHES]
     tried = [(inputs[0], states[0]), (inputs[1], states[1]), (-inputs[0], each(_opposite, states[0]))]
@@ -112,6 +113,7 @@ def _recorded(view: Any, x: Tensor, state: Any, weights: list[Tensor], with_driv
         given = view.drive(drives[0]) if with_drive else tuple(drives) if several else drives[0]
         new = view.step(given, state)
         check_state(new, state)
+        new = in_form(parts(new), state)
         return view.output(new), new
 
     try:
@@ -148,7 +150,7 @@ def _place(cell: Any) -> str:
 
 def _check_drive(cell: Any, width: int) -> None:
     """A drive that looks at other steps, or samples, cannot be computed step by step."""
-    like = cell.like
+    like = cell.reference_weight
     x = torch.rand(9, 3, width, dtype=like.dtype, device=like.device)
     near = 1e4 * torch.finfo(like.dtype).eps  # another order of sums, never another formula
     with torch.no_grad():

@@ -34,8 +34,15 @@ def mapped_weights(model: nn.Module) -> list[tuple[Map, tuple[Tensor, ...]]]:
 def attach(optimizer: torch.optim.Optimizer, model: nn.Module) -> RemovableHandle:
     """After every step of this optimiser, let the maps whose parameters it moves do what they do then.
 
-    Moves the base of :class:`Exponential` every K steps and projects :class:`Projected`. Returns a handle whose
-    ``remove()`` ends it. With several optimisers, attach each: a map follows the one that moves it.
+    Moves the base of :class:`Exponential` every K steps and projects :class:`Projected`. With several optimisers, call
+    it for each: a map follows the one that moves it.
+
+    Args:
+        optimizer: any ``torch.optim.Optimizer``.
+        model: the module whose weights it moves.
+
+    Returns:
+        a handle whose ``remove()`` ends it.
     """
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if not held & {id(p) for p in model.parameters()}:
@@ -59,13 +66,14 @@ class StiefelStep(torch.optim.Optimizer):
     """Multiplicative steps on the orthogonal or unitary group, for the matrices under :class:`Stiefel`.
 
     W <- Cay(lr/2 A) W with A = G W^* - W G^*, G the gradient: a descent direction, which the generator printed in the
-    source is not (spec/spectral.md 4.5). With ``alpha`` the gradient is first scaled elementwise as in RMSprop.
+    source (Wisdom et al. 2016) is not. With ``alpha`` the gradient is first scaled elementwise as in RMSprop.
 
     Args:
-        params: square matrices.
-        lr: the step.
-        alpha: smoothing of the squared gradients; None for none.
-        reproject_every: after so many steps rounding errors are removed by a projection; None never.
+        params (iterable): square orthogonal or unitary matrices, or parameter groups of such.
+        lr (float): the learning rate, above 0. Default: 0.001.
+        alpha (float or None): smoothing of the squared gradients, in [0, 1). Default: None, they are not scaled.
+        eps (float): added to the root of the mean square. Default: 1e-8.
+        reproject_every (int or None): remove rounding errors by a projection after so many steps. Default: 10.
     """
 
     def __init__(

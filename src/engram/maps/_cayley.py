@@ -35,7 +35,7 @@ class _Cayley(torch.autograd.Function):
 
 
 def cayley_transform(skew: Tensor, base: Tensor | None = None) -> Tensor:
-    """Q (I + A)^-1 (I - A) of a skew-Hermitian A ``(N, N)``: unitary if the base Q (the identity unless given) is."""
+    """Q (I + A)^-1 (I - A) of a skew-Hermitian A ``(N, N)``: unitary if the base Q is. Default: Q = I."""
     if skew.dtype in (torch.bfloat16, torch.float16):  # LAPACK has no such numbers
         return cayley_transform(skew.float(), None if base is None else base.float()).to(skew.dtype)
     eye = torch.eye(skew.shape[-1], dtype=skew.dtype, device=skew.device)

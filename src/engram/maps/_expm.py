@@ -8,7 +8,7 @@ Padé with scaling and squaring (Higham 2005), where three things are cheaper be
 - only the skew-Hermitian part of the gradient is wanted, so every sum X + X^* in the chain rule costs one product.
 
 Gradient, with G = dL/dR, R = q^-1 p and M = q^-* G:   dL/dE = M (I - R)^*,   dL/d(A V) = M (I + R)^*, and from there
-through the polynomials. Spec: spectral.md 4.12.
+through the polynomials.
 """
 
 from math import ceil, factorial, isfinite, log2

@@ -15,8 +15,12 @@ class Fourier(Solved):
 
     D_k = diag(e^{i omega}), R_k = I - 2 v v^* / |v|^2, F the Fourier transform, Pi a fixed random permutation.
     Free parameters (real): three times N phases, then real and imaginary parts of the two v: 7N in all, of which
-    7N - 7 are effective. So it misses part of U(N) from N = 6 on (the source says 8). Source: Arjovsky et al. 2016
-    (uRNN), spec/spectral.md 4.4.
+    7N - 7 are effective. So it misses part of U(N) from N = 6 on (the source says 8).
+
+    Args:
+        size (int): N, for matrices ``(N, N)``.
+
+    Source: Arjovsky et al. 2016 (uRNN).
     """
 
     promise = "unitary (W^* W = I), of the uRNN's form"
@@ -28,10 +32,10 @@ class Fourier(Solved):
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
-        self.register_buffer("permutation", torch.arange(size))  # drawn by sample
+        self.register_buffer("permutation", torch.arange(size))  # sampled
 
     def operate(self, x: Tensor, free: Tensor) -> Tensor:  # type: ignore[override]
-        """W x for every row of x ``(..., N)``, in O(N log N) a row."""
+        """W x for every row of x ``(..., N)``, in O(N log N) per row."""
         n = self.size
         phases = torch.polar(torch.ones_like(free[: 3 * n]), free[: 3 * n])
         d1, d2, d3 = phases.split(n)
@@ -53,9 +57,9 @@ class Fourier(Solved):
     def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         """Phases uniform in (-pi, pi), parts of v uniform in (-1, 1), a permutation at random."""
         self.permutation = torch.randperm(self.size, generator=generator)
-        draw = torch.rand(7 * self.size, generator=generator, dtype=torch.float64) * 2 - 1
-        draw[: 3 * self.size] *= math.pi
-        return (draw,)
+        numbers = torch.rand(7 * self.size, generator=generator, dtype=torch.float64) * 2 - 1
+        numbers[: 3 * self.size] *= math.pi
+        return (numbers,)
 
 
 def _reflect(x: Tensor, v: Tensor) -> Tensor:

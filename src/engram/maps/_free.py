@@ -9,14 +9,18 @@ from engram.maps._map import Map
 
 
 class Free(Map):
-    """Every matrix: W = X. Stands in wherever a map is asked for and none is wanted."""
+    """Any matrix, W = X: for a weight that shall train freely where a map is expected.
+
+    Args:
+        size (int): N, for matrices ``(N, N)``.
+    """
 
     promise = "any matrix"
     equation = "W = X"
     count = "N^2"
     build_cost = "-"
     takes_half = True
-    turning = slice(0)
+    angles = slice(0)
     source = "torch.nn.RNN"
 
     def forward(self, free: Tensor) -> Tensor:  # type: ignore[override]
@@ -30,6 +34,6 @@ class Free(Map):
 
     def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
         """Uniform in [-1/sqrt(N), 1/sqrt(N)], as in torch.nn.RNN; real and imaginary part if complex."""
-        draw = torch.rand(2, self.size, self.size, generator=generator, dtype=torch.float64) * 2 - 1
-        real, imaginary = draw / math.sqrt(self.size)
+        uniform = torch.rand(2, self.size, self.size, generator=generator, dtype=torch.float64) * 2 - 1
+        real, imaginary = uniform / math.sqrt(self.size)
         return (torch.complex(real, imaginary) if complex else real,)

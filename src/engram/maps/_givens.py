@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engram.errors import DTypeError, ManifoldError, OptionError, check_size
 from engram.maps._clements import absorb_signs, brick_wall, decompose
-from engram.maps._map import Free
+from engram.maps._map import FreeParameters
 from engram.maps._polar import orthogonality_error
 from engram.maps._solved import Solved
 
@@ -35,13 +35,15 @@ class Givens(Solved):
     R(theta, phi) = [[cos, -e^{i phi} sin], [sin, e^{i phi} cos]] on each pair, the phase on the input side: with D
     applied last this reaches all of U(N) at L = N, which the phase on the output side does not. The real form has
     phi = 0 and no D. Free parameters (real): theta of all rotations; for the complex form then phi, and omega of
-    D = diag(e^{i omega}). A layer is two elementwise products and one permutation: O(LN) a vector.
-    Source: Jing et al. 2017 (EURNN), spec/spectral.md 4.8.
+    D = diag(e^{i omega}). A layer is two elementwise products and one permutation: O(LN) per vector.
 
     Args:
-        size: N, any (the source's code needs it even, or a power of two).
-        layers: L, the capacity, any from 1 up; or "fft": ceil(log2 N) layers at distances N/2, N/4, ...
-        complex: unitary rather than orthogonal.
+        size (int): N, any (the source's program needs it even, or a power of two).
+        layers (int, str or None): L, the capacity, at least 1; or ``fft``, ceil(log2 N) layers at distances N/2, N/4,
+            ... Default: None, which is N: every rotation is reached.
+        complex (bool): unitary matrices in place of orthogonal ones. Default: False.
+
+    Source: Jing et al. 2017 (EURNN).
     """
 
     promise = "orthogonal with determinant 1 (unitary if complex), a product of Givens rotations"
@@ -71,13 +73,13 @@ class Givens(Solved):
         side = torch.zeros_like(
             partner, dtype=torch.get_default_dtype()
         )  # -1 for the first of a pair, +1 for the second
-        begin = 0
+        start = 0
         for layer, (first, distance) in enumerate(pairs):
-            second, number = first + distance, torch.arange(begin, begin + len(first))
+            second, number = first + distance, torch.arange(start, start + len(first))
             partner[layer, first], partner[layer, second] = second, first
             slot[layer, first], slot[layer, second] = number, number
             side[layer, first], side[layer, second] = -1.0, 1.0
-            begin += len(first)
+            start += len(first)
         self.register_buffer("partner", partner, persistent=False)
         self.register_buffer("slot", slot, persistent=False)
         self.register_buffer("side", side, persistent=False)
@@ -87,7 +89,7 @@ class Givens(Solved):
         return 2 * self.rotations + self.size if self.complex else self.rotations
 
     def operate(self, x: Tensor, free: Tensor) -> Tensor:  # type: ignore[override]
-        """W x for every row of x ``(..., N)``, in O(LN) a row."""
+        """W x for every row of x ``(..., N)``, in O(LN) per row."""
         theta = torch.cat([free[: self.rotations], free.new_zeros(1)])[self.slot]
         cosine, sine = theta.cos(), theta.sin() * self.side
         if not self.complex:
@@ -112,7 +114,7 @@ class Givens(Solved):
         """At full capacity, L >= N."""
         return not isinstance(self.layers, str) and self.layers >= self.size
 
-    def free(self, matrix: Tensor) -> Free:
+    def free(self, matrix: Tensor) -> FreeParameters:
         """By a formula at full capacity (L >= N), else by search."""
         if not self.has_inverse:
             return super().free(matrix)

@@ -17,11 +17,13 @@ class Householder(Map):
     m = N the last reflection is a fixed sign, and all of O(N) is reached.
 
     Compact form: W = I - Y S^-1 Y^T with the unit vectors as columns of Y and S = I/2 + striu(Y^T Y), so a vector
-    costs O(mN) and the matrix O(mN^2). Source: Mhammedi et al. 2017 (oRNN), spec/spectral.md 4.7.
+    costs O(mN) and the matrix O(mN^2).
 
     Args:
-        size: N.
-        reflections: m, from 1 to N; None is N.
+        size (int): N, for matrices ``(N, N)``.
+        reflections (int or None): m, from 1 to N. Default: None, which is N.
+
+    Source: Mhammedi et al. 2017 (oRNN).
     """
 
     promise = "orthogonal (W^T W = I), a product of m reflections"
@@ -66,13 +68,13 @@ class Householder(Map):
         return torch.cat([rows[..., :-1], -self.sign * rows[..., -1:]], -1)
 
     def operate(self, x: Tensor, free: Tensor) -> Tensor:  # type: ignore[override]
-        """W x for every row of x ``(..., N)``, in O(mN) a row."""
+        """W x for every row of x ``(..., N)``, in O(mN) per row."""
         y, s = self._compact(free)
         x = self._signed(x) if self.reflections == self.size else x
         return x - torch.linalg.solve_triangular(s, (x @ y).mT, upper=True).mT @ y.mT
 
     def adjoint(self, x: Tensor, free: Tensor) -> Tensor:
-        """W^T x for every row of x ``(..., N)``, in O(mN) a row."""
+        """W^T x for every row of x ``(..., N)``, in O(mN) per row."""
         y, s = self._compact(free)
         x = x - torch.linalg.solve_triangular(s.mT, (x @ y).mT, upper=False).mT @ y.mT
         return self._signed(x) if self.reflections == self.size else x

@@ -14,22 +14,23 @@ from engram.maps._transforms import without_autocast
 
 HALF = (torch.bfloat16, torch.float16)
 
-Free = Tensor | tuple[Tensor, ...]
+FreeParameters = Tensor | tuple[Tensor, ...]
 """The free parameters of a map: one real tensor, or several."""
 
 
 class Map(nn.Module, ABC):
-    """A square matrix with a promise, computed from free parameters.
+    """A square matrix that keeps a property (its promise), computed from free parameters.
 
     ``register_parametrization(module, "weight", SomeMap(n))`` makes ``module.weight`` keep the promise however the
-    free parameters are trained. Any module with a square weight will do; engram's layers take a map by name.
+    free parameters are trained. Any module with a square weight will do; engram's layers take a map by name, and
+    :func:`engram.maps.orthogonal` does it in one line.
 
-    A map is five verbs: ``forward`` (free parameters to matrix), ``right_inverse`` (matrix to free parameters),
+    A map is five methods: ``forward`` (free parameters to matrix), ``right_inverse`` (matrix to free parameters),
     ``contains``, ``sample`` and ``extra_repr``; those with a structure add ``operate`` (W x without building W), those
     with a soft constraint ``penalty``, and those that do something between optimiser steps ``after_step``.
 
     Args:
-        size: N, for matrices ``(N, N)``.
+        size (int): N, for matrices ``(N, N)``.
     """
 
     promise: ClassVar[str]
@@ -40,18 +41,23 @@ class Map(nn.Module, ABC):
     apply_cost: ClassVar[str] = "N^2"
     """The order of one product with a vector."""
     build_cost: ClassVar[str] = "N^3"
-    """The order of building the matrix, once a call."""
+    """The order of building the matrix, once per call."""
     source: ClassVar[str]
     takes_half: ClassVar[bool] = False
     """Whether forward and inverse work in bfloat16 and float16. Where not, such a matrix is built in float32 and
     rounded, and cannot be assigned."""
-    turning: ClassVar[slice] = slice(None)
-    """Which of the free parameters turn an orthogonal factor: these want a smaller learning rate than the others."""
+    angles: ClassVar[slice] = slice(None)
+    """Which of the free parameters are the angles of an orthogonal factor: they want a smaller learning rate."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = check_size("size of a map", size)
-        self._drawn: tuple[Map, tuple[Tensor, ...], Tensor] | None = None  # what `sample` last drew, and as what
+        self._sampled: tuple[Map, tuple[Tensor, ...], Tensor] | None = None  # what `sample` last gave
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the matrices of this map: ``(N, N)``."""
+        return self.size, self.size
 
     @abstractmethod
     def forward(self, *free: Tensor) -> Tensor:
@@ -75,7 +81,7 @@ class Map(nn.Module, ABC):
         return result
 
     @abstractmethod
-    def free(self, matrix: Tensor) -> Free:
+    def free(self, matrix: Tensor) -> FreeParameters:
         """Free parameters that give this matrix, which is known to keep the promise."""
 
     @abstractmethod
@@ -95,12 +101,12 @@ class Map(nn.Module, ABC):
     ) -> Tensor:
         """A random matrix ``(N, N)`` that keeps the promise. A real ``dtype`` gives the precision of a complex map."""
         kind, place = dtype or torch.get_default_dtype(), device or torch.get_default_device()
-        twin = copy.deepcopy(self)  # drawing may move a base point or a permutation: not this map's own
+        twin = copy.deepcopy(self)  # sampling may move a base point or a permutation: not this map's own
         with torch.device("cpu"):  # the same numbers for every device, and numbers at all for meta
             free = twin.sample_free(generator, kind.is_complex)
             matrix = twin.double_forward(*free).detach()
         matrix = matrix.to(device=place, dtype=kind.to_complex() if matrix.is_complex() else kind)
-        self._drawn = twin, free, matrix.clone()
+        self._sampled = twin, free, matrix.clone()
         return matrix
 
     def double_forward(self, *free: Tensor) -> Tensor:
@@ -121,7 +127,7 @@ class Map(nn.Module, ABC):
     def has_inverse(self) -> bool:
         """Whether every matrix that the map contains can be assigned.
 
-        Where not, what the map itself drew still can (it is remembered); another matrix is searched for or refused.
+        Where not, what the map itself sampled still can (it is remembered); another matrix is searched for or refused.
         """
         return True
 
@@ -131,30 +137,31 @@ class Map(nn.Module, ABC):
         If so it can be assigned, where the map ``has_inverse``.
         """
         eps = rounding(matrix.dtype) if eps is None else eps
-        if matrix.shape != (self.size, self.size):
+        if matrix.shape != self.shape:
             return False
         try:
             return self.distance(matrix) <= eps
         except DTypeError:  # a complex matrix for a real map, or the other way round
             return False
 
-    def right_inverse(self, matrix: Tensor) -> Free:
+    def right_inverse(self, matrix: Tensor) -> FreeParameters:
         """Free parameters for a matrix that is assigned: ``layer.weight = matrix``.
 
         Refused if the map does not contain it, or cannot find its parameters (see ``has_inverse``).
         """
-        if matrix.shape != (self.size, self.size):
+        if matrix.shape != self.shape:
+            rows, columns = self.shape
             raise ShapeError(
-                f"{type(self).__name__} is a map to {self.size} x {self.size} matrices, got {tuple(matrix.shape)}"
+                f"{type(self).__name__} is a map to {rows} x {columns} matrices, got {tuple(matrix.shape)}"
             )
         with without_autocast(matrix):
             return self._assigned(matrix.detach())
 
-    def _assigned(self, matrix: Tensor) -> Free:
-        drawn, self._drawn = self._drawn, None
-        if drawn is not None and drawn[2].dtype == matrix.dtype and _equal(drawn[2], matrix):
-            twin: Map = drawn[0]
-            found: Free = drawn[1]
+    def _assigned(self, matrix: Tensor) -> FreeParameters:
+        sampled, self._sampled = self._sampled, None
+        if sampled is not None and sampled[2].dtype == matrix.dtype and _equal(sampled[2], matrix):
+            twin: Map = sampled[0]
+            found: FreeParameters = sampled[1]
             for mine, theirs in zip(self.modules(), twin.modules(), strict=True):
                 mine._buffers.update(theirs._buffers)
         else:
@@ -189,7 +196,7 @@ class Map(nn.Module, ABC):
         """The refusal of a matrix that keeps the promise but whose parameters cannot be found."""
         return ManifoldError(
             f"{type(self).__name__}({self.extra_repr()}) has no formula for its inverse{reason}. Assign what the map "
-            "itself drew with sample(), or load a state_dict"
+            "itself sampled with sample(), or load a state_dict"
         )
 
     def operate(self, x: Tensor, *free: Tensor) -> Tensor:
@@ -198,7 +205,7 @@ class Map(nn.Module, ABC):
         return x.to(w.dtype) @ w.mT
 
     def penalty(self, *free: Tensor) -> Tensor:
-        """What the map adds to a training loss."""
+        """What the map adds to a training loss; 0 for most."""
         return free[0].new_zeros(()).real
 
     def after_step(self, *free: Tensor) -> None:
@@ -222,15 +229,15 @@ class Map(nn.Module, ABC):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_drawn": None}
+        return {**self.__dict__, "_sampled": None}
 
     def extra_repr(self) -> str:
         return str(self.size)
 
 
-def _equal(drawn: Tensor, matrix: Tensor) -> bool:
+def _equal(sampled: Tensor, matrix: Tensor) -> bool:
     """Whether this is the matrix that was sampled; on the meta device there is nothing to compare."""
-    return matrix.is_meta or torch.equal(drawn.to(matrix.device), matrix)
+    return matrix.is_meta or torch.equal(sampled.to(matrix.device), matrix)
 
 
 def rounding(dtype: torch.dtype) -> float:

@@ -8,7 +8,7 @@ from torch import Tensor
 from engram.errors import check_size
 from engram.maps._cayley import cayley_transform
 from engram.maps._expm import exp_skew
-from engram.maps._map import Free, Map
+from engram.maps._map import FreeParameters, Map
 from engram.maps._polar import orthogonality_error, polar
 from engram.maps._skew import SKEW_LAWS, check_law, haar, skew
 
@@ -16,21 +16,28 @@ REPROJECT = 30  # moves of the base after which its rounding errors are removed 
 
 
 class Orthogonal(Map):
-    """W = Q f(A): Q a base point, A skew-symmetric (skew-Hermitian for complex matrices), f(A) unitary, f(0) = I.
+    """The base of maps to orthogonal matrices W = Q f(A): Q a base point, A^* = -A, f(A) unitary, f(0) = I.
 
     Free parameters: the ``N(N-1)/2`` entries of A above the diagonal; for complex matrices ``N^2`` reals, the
     coordinates of u(N) (see :func:`engram.maps.skew`). Assigning a matrix moves the base point there and sets A = 0,
     so every orthogonal matrix can be assigned, of either determinant; training then moves within its component.
 
     Dynamic trivialisation: with ``rebase_every=K`` the base moves to the current matrix every K optimiser steps, so
-    that f is only used near 0, where it is closest to an isometry. Sources: Lezcano-Casado and Martinez-Rubio 2019,
-    Lezcano-Casado 2019, spec/spectral.md 4.12; Hyland and Rätsch 2017 for the complex exponential, 4.6.
+    that f is only used near 0, where it is closest to an isometry.
 
     Args:
-        size: N.
-        init: the law of ``sample``: haar, henaff, cayley or identity.
-        rebase_every: K, or None to leave the base where it was assigned.
-        complex: what ``sample`` draws; an assigned matrix may be either.
+        size (int): N, for matrices ``(N, N)``.
+        init (str): distribution of the matrix that ``sample`` gives: ``haar`` (uniform over all rotations; over all
+            unitary matrices, if complex), ``henaff`` (angles uniform in (-pi, pi)), ``cayley`` (angles within one
+            radian) or ``identity``. Default: ``haar``.
+        rebase_every (int or None): K, move the base point every K optimiser steps (see :func:`engram.maps.attach`).
+            Default: None, never.
+        complex (bool): whether ``sample`` gives a unitary matrix; a matrix that is assigned may be either. Default:
+            False.
+
+    Source: Lezcano-Casado and Martinez-Rubio 2019; dynamic trivialisation, Lezcano-Casado 2019; the complex
+        exponential,
+    Hyland and Rätsch 2017.
     """
 
     promise = "orthogonal (W^* W = I)"
@@ -56,7 +63,7 @@ class Orthogonal(Map):
     def forward(self, entries: Tensor) -> Tensor:  # type: ignore[override]
         return self.retract(skew(entries, self.size), self.base)
 
-    def free(self, matrix: Tensor) -> Free:
+    def free(self, matrix: Tensor) -> FreeParameters:
         self.base = matrix.detach().clone()
         n = self.size
         zeros = matrix.real.new_zeros(n * n if matrix.is_complex() else n * (n - 1) // 2)
@@ -92,9 +99,25 @@ class Orthogonal(Map):
 
 
 class Exponential(Orthogonal):
-    """W = Q exp(A), A skew. The exponential is onto: all of SO(N), or U(N), is reached (expRNN, Hyland and Rätsch).
+    """W = Q exp(A), A^* = -A: all rotations, or all unitary matrices, are reached.
 
-    Cost: O(N^3) a build, by :func:`engram.maps.exp_skew`, several times faster than torch.linalg.matrix_exp.
+    Free parameters: the N(N-1)/2 entries of A above the diagonal (N^2 real numbers for a complex matrix). Assigning a
+    matrix moves the base point Q there and sets A = 0.
+
+    Args:
+        size (int): N, for matrices ``(N, N)``.
+        init (str): distribution of the matrix that ``sample`` gives: ``haar`` (uniform over all rotations; over all
+            unitary matrices, if complex), ``henaff`` (angles uniform in (-pi, pi)), ``cayley`` (angles within one
+            radian) or ``identity``. Default: ``haar``.
+        rebase_every (int or None): K, move the base point every K optimiser steps (see :func:`engram.maps.attach`).
+            Default: None, never.
+        complex (bool): whether ``sample`` gives a unitary matrix; a matrix that is assigned may be either. Default:
+            False.
+
+    Cost: O(N^3) per build, by :func:`engram.maps.exp_skew`, several times faster than torch.linalg.matrix_exp.
+
+    Source: Lezcano-Casado and Martinez-Rubio 2019 (expRNN); complex, Hyland and Rätsch 2017; ``rebase_every``,
+    Lezcano-Casado 2019.
     """
 
     equation = "W = Q exp(A), A^* = -A"
@@ -105,9 +128,24 @@ class Exponential(Orthogonal):
 
 
 class Cayley(Orthogonal):
-    """W = Q (I + A)^-1 (I - A), A skew. Cheaper than the exponential; misses a set of measure zero.
+    """W = Q (I + A)^-1 (I - A), A^* = -A: cheaper than the exponential; misses a set of measure zero.
 
-    Cost: O(N^3) a build, one inverse. Source: spec/spectral.md, conventions (no factor 1/2).
+    Free parameters: the N(N-1)/2 entries of A above the diagonal (N^2 real numbers for a complex matrix). Assigning a
+    matrix moves the base point Q there and sets A = 0.
+
+    Args:
+        size (int): N, for matrices ``(N, N)``.
+        init (str): distribution of the matrix that ``sample`` gives: ``haar`` (uniform over all rotations; over all
+            unitary matrices, if complex), ``henaff`` (angles uniform in (-pi, pi)), ``cayley`` (angles within one
+            radian) or ``identity``. Default: ``haar``.
+        rebase_every (int or None): K, move the base point every K optimiser steps (see :func:`engram.maps.attach`).
+            Default: None, never.
+        complex (bool): whether ``sample`` gives a unitary matrix; a matrix that is assigned may be either. Default:
+            False.
+
+    Cost: O(N^3) per build, one inverse.
+
+    Source: Cayley 1846; without the factor 1/2 in front of A that some papers have.
     """
 
     equation = "W = Q (I + A)^-1 (I - A), A^* = -A"

@@ -24,12 +24,13 @@ class ScaledCayley(Map):
 
     Complex (scuRNN): A skew-Hermitian (``N^2`` reals), D = diag(e^{i theta}) trained (N more).
 
-    Sources: Helfrich et al. 2018, Maduranga et al. 2019, spec/spectral.md 4.10, 4.11.
-
     Args:
-        size: N.
-        rho: the number of -1, from 0 to N; None is N // 2. Real only.
-        complex: unitary with learned phases.
+        size (int): N, for matrices ``(N, N)``.
+        rho (int or None): how many entries of D are -1, from 0 to N; for real matrices only. Default: None, which is
+            N // 2.
+        complex (bool): unitary, with learned phases. Default: False.
+
+    Source: Helfrich et al. 2018 (scoRNN); complex, Maduranga et al. 2019 (scuRNN).
     """
 
     promise = "orthogonal (unitary if complex), without -1 among the eigenvalues of W D^*"

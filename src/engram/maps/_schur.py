@@ -18,27 +18,30 @@ class Schur(Map):
 
     Lambda is the direct sum of gamma_i [[cos theta_i, -sin theta_i], [sin theta_i, cos theta_i]], and for odd N of
     one more gamma. Free parameters: A of P = Q exp(A); the entries of T below the diagonal, row by row; theta; gamma:
-    ``N^2`` in all. It starts orthogonal: T = 0, gamma = 1, theta uniform. Source: Kerg et al. 2019 (nnRNN),
-    spec/spectral.md 4.13.
+    ``N^2`` in all. It starts orthogonal: T = 0, gamma = 1, theta uniform.
 
     Args:
-        size: N, even or odd.
-        mask: ``full`` (the paper): T may reach into the 2 x 2 blocks. Then every real matrix is of this form, and gamma
-            is only a soft handle on the spectrum. ``block``: those floor(N/2) entries of T stay zero, and the
-            eigenvalues are exactly gamma_i e^{+-i theta_i}. With ``block`` or a clamped gamma, an assigned matrix
-            comes back to within k eps, k the condition of its eigenvectors: assign one far from normal in float64.
-        init: the law of P: haar, henaff, cayley or identity.
-        rebase_every: moves the base of P every so many steps (see :class:`Orthogonal`).
-        gamma: None trains them; a number clamps them to it.
-        gamma_penalty: delta of the penalty delta sum (1 - gamma_i)^2.
-        decay: tau of the penalty tau/2 |T|^2, a weight decay on T alone.
+        size (int): N, even or odd.
+        mask (str): ``full`` (the paper): T may reach into the 2 x 2 blocks. Then every real matrix is of this form, and
+            gamma is only a soft handle on the spectrum. ``block``: those floor(N/2) entries of T stay zero, and the
+            eigenvalues are exactly gamma_i e^{+-i theta_i}. With ``block`` or a clamped gamma, an assigned matrix comes
+            back to within k eps, k the condition of its eigenvectors: assign one far from normal in float64. Default:
+            ``full``.
+        init (str): distribution of the first P: ``henaff``, ``cayley``, ``haar`` or ``identity``. Default: ``henaff``.
+        rebase_every (int or None): move the base point of P every so many optimiser steps (see
+            :func:`engram.maps.attach`). Default: None, never.
+        gamma (float or None): a number fixes all gamma_i to it. Default: None, they are trained.
+        gamma_penalty (float): delta of the penalty delta sum (1 - gamma_i)^2, at least 0. Default: 0.0.
+        decay (float): tau of the penalty tau/2 |T|^2, a weight decay on T alone, at least 0. Default: 0.0.
+
+    Source: Kerg et al. 2019 (nnRNN); odd N and ``mask="block"`` are additions.
     """
 
     promise = "V = P (Lambda + T) P^T, P orthogonal"
     equation = "V = P (Lambda + T) P^T, P = Q exp(A), T strictly lower"
     count = "N^2"
     apply_cost, build_cost = "N^2", "N^3"
-    turning = slice(1)  # A of P
+    angles = slice(1)  # A of P
     source = "Kerg et al. 2019 (nnRNN)"
     rows: Tensor
     columns: Tensor

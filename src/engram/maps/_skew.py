@@ -1,6 +1,6 @@
-"""Skew-symmetric and skew-Hermitian matrices, and the laws from which they are drawn.
+"""Skew-symmetric and skew-Hermitian matrices, and the distributions from which they are sampled.
 
-Every law returns the entries above the diagonal, ``N(N-1)/2`` reals, row by row (spec/spectral.md 3.2).
+Every law returns the entries above the diagonal, ``N(N-1)/2`` reals, row by row.
 """
 
 import math
@@ -48,7 +48,7 @@ class _Skew(torch.autograd.Function):
 
 
 def _skew(entries: Tensor, size: int) -> Tensor:
-    """Fast from day to day; in plain operations where somebody follows them."""
+    """With a gradient of its own; in torch's operations where torch.compile, export or torch.func look inside."""
     if observed():
         return _fill(entries, size, _places(size, entries.device))
     return _Skew.apply(entries, size)
@@ -59,7 +59,7 @@ def skew(entries: Tensor, size: int) -> Tensor:
 
     ``N(N-1)/2`` entries, those above the diagonal row by row, give a real A. ``N^2`` entries give a complex one: the
     real parts above the diagonal, the imaginary parts above the diagonal, the imaginary parts on it; this is the
-    basis of u(N) of Hyland and Rätsch (spec/spectral.md 4.6).
+    basis of u(N) of Hyland and Rätsch 2017.
     """
     above = size * (size - 1) // 2
     if len(entries) == above:
@@ -122,10 +122,10 @@ def check_law(name: str) -> str:
     return name
 
 
-def delay_line(size: int, alpha: float = 1.0, beta: float = 0.0, d: float = 0.0) -> Tensor:
-    """Theta(alpha, beta, d): d on the diagonal, alpha below it, beta further below (spec/spectral.md 5.2).
+def delay_matrix(size: int, alpha: float = 1.0, beta: float = 0.0, d: float = 0.0) -> Tensor:
+    """Theta(alpha, beta, d): d on the diagonal, alpha below it, beta further below (Kerg et al. 2019).
 
-    >>> delay_line(3, alpha=1.0, beta=0.5)
+    >>> delay_matrix(3, alpha=1.0, beta=0.5)
     tensor([[0.0000, 0.0000, 0.0000],
             [1.0000, 0.0000, 0.0000],
             [0.5000, 1.0000, 0.0000]])

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from engram.errors import ManifoldError
-from engram.maps._map import Free, Map
+from engram.maps._map import FreeParameters, Map
 
 TRIES, ITERATIONS = 8, 200
 LARGEST = 16
@@ -17,14 +17,14 @@ class Solved(Map):
 
     The inverse is solved for numerically (Levenberg-Marquardt) from several random starts; a matrix for which nothing
     is found is refused with the distance that was left. (Assigning ``map.sample()`` is exact: a map remembers what it
-    drew.) So a matrix that it ``contains`` may still be refused. One real tensor of free parameters.
+    sampled.) So a matrix that it ``contains`` may still be refused. One real tensor of free parameters.
     """
 
     @property
     def has_inverse(self) -> bool:
         return False
 
-    def free(self, matrix: Tensor) -> Free:
+    def free(self, matrix: Tensor) -> FreeParameters:
         if self.size > LARGEST:
             raise self.no_inverse(f", and a search is only tried up to N = {LARGEST}")
         target = matrix.detach().cpu().to(torch.complex128 if matrix.is_complex() else torch.float64)

@@ -13,10 +13,15 @@ from engram.maps._skew import haar
 class SoftOrthogonal(Free):
     """Any matrix, with the penalty strength |W^* W - I|^2 added to the loss (``layer.penalty()``).
 
-    Source: Vorontsov et al. 2017 (soft constraint), spec/spectral.md 4.9. ``norm``: ``fro`` or ``spectral``.
+    Args:
+        size (int): N, for matrices ``(N, N)``.
+        strength (float): the weight of the penalty, at least 0. Default: 0.01.
+        norm (str): ``fro`` (Frobenius) or ``spectral``, as the source writes it. Default: ``fro``.
+
+    Source: Vorontsov et al. 2017 (soft constraint).
     """
 
-    promise = "any matrix, drawn to the orthogonal ones"
+    promise = "any matrix, pulled towards the orthogonal ones"
     equation = "W = X, loss + strength |X^* X - I|^2"
     source = "Vorontsov et al. 2017 (soft)"
 
@@ -43,15 +48,18 @@ class Projected(Map):
     """W = X, and after each optimiser step X becomes the orthogonal (unitary) matrix nearest to it.
 
     The nearest one is U V^* of the singular value decomposition (the polar factor). Needs
-    :func:`engram.maps.attach`, which the trainer calls.
+    :func:`engram.maps.attach`, which ``engram train`` calls.
+
+    Args:
+        size (int): N, for matrices ``(N, N)``.
     """
 
     promise = "orthogonal (unitary if complex), restored after each step"
     equation = "W = X, X <- U V^* of its SVD after each step"
     count = "N^2"
     takes_half = True
-    turning = slice(0)  # the projection gives back what a step of the plain rate took
-    apply_cost, build_cost = "N^2", "N^3 a step"
+    angles = slice(0)  # the projection gives back what a step of the plain rate took
+    apply_cost, build_cost = "N^2", "N^3 per step"
     source = "projection by SVD"
 
     def forward(self, free: Tensor) -> Tensor:  # type: ignore[override]
@@ -73,7 +81,10 @@ class Projected(Map):
 class Stiefel(Projected):
     """W = X, moved along the group by :class:`engram.maps.StiefelStep` rather than by an ordinary optimiser.
 
-    Source: Wisdom et al. 2016 (full-capacity uRNN), spec/spectral.md 4.5, with the generator put right.
+    Args:
+        size (int): N, for matrices ``(N, N)``.
+
+    Source: Wisdom et al. 2016 (full-capacity uRNN); the generator printed there is no descent direction, this one is.
     """
 
     promise = "orthogonal (unitary if complex), moved by StiefelStep"

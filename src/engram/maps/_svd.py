@@ -15,20 +15,23 @@ class SpectralMargin(Map):
     """W = U diag(s) V^T, s_i = 1 + 2 m (sigmoid(p_i) - 1/2): singular values within m of one.
 
     Free parameters: A of U, A of V, p: ``N^2`` in all. m = 0 is orthogonal, m = 1 allows (0, 2). It starts with s = 1.
-    Source: Vorontsov et al. 2017 (hard constraint), spec/spectral.md 4.9.
 
     Args:
-        size: N.
-        margin: m, from 0 to 1.
-        init: the law of U and V: haar, henaff, cayley or identity.
-        rebase_every: moves their base points every so many steps.
+        size (int): N, for matrices ``(N, N)``.
+        margin (float): m, from 0 to 1. Default: 0.1.
+        init (str): distribution of the first U and V: ``haar``, ``henaff``, ``cayley`` or ``identity``. Default:
+            ``haar``.
+        rebase_every (int or None): move their base points every so many optimiser steps (see
+            :func:`engram.maps.attach`). Default: None, never.
+
+    Source: Vorontsov et al. 2017 (hard constraint).
     """
 
     promise = "of singular values within the margin of 1"
     equation = "W = U diag(1 + 2m(sigmoid(p) - 1/2)) V^T"
     count = "N^2"
     apply_cost, build_cost = "N^2", "N^3"
-    turning = slice(2)  # U and V
+    angles = slice(2)  # U and V
     source = "Vorontsov et al. 2017"
 
     def __init__(self, size: int, margin: float = 0.1, *, init: str = "haar", rebase_every: int | None = None) -> None:
@@ -80,13 +83,19 @@ class SpectralMargin(Map):
 
 
 class SpectralReflections(SpectralMargin):
-    """The same with U and V products of m1 and m2 reflections: W x costs O((m1 + m2) N).
+    """W = U diag(s) V^T, singular values within m of one, U and V products of reflections: W x costs O((m1 + m2) N).
 
-    Free parameters: ``m1(2N-m1+1)/2 + m2(2N-m2+1)/2 + N``. Source: Zhang et al. 2018 (spectral RNN),
-    spec/spectral.md 4.15.
+    Free parameters: ``m1(2N-m1+1)/2 + m2(2N-m2+1)/2 + N``.
 
-    With fewer than N reflections on a side only what the map itself drew can be assigned: a singular value
+    With fewer than N reflections on a side only what the map itself sampled can be assigned: a singular value
     decomposition leaves the order and signs of the columns of U and V open, and only some are of so few reflections.
+
+    Args:
+        size (int): N, for matrices ``(N, N)``.
+        margin (float): m, from 0 to 1. Default: 0.1.
+        reflections (tuple of two int or None): m1 and m2, each from 1 to N; None is N. Default: (None, None).
+
+    Source: Zhang et al. 2018 (spectral RNN).
     """
 
     equation = "W = U diag(1 + 2r(sigmoid(p) - 1/2)) V^T, U and V of m1 and m2 reflections"

@@ -1,16 +1,15 @@
 """Recurrent layers with the calling convention of ``torch.nn.LSTM``."""
 
 from engram.nn import laws
-from engram.nn._antisymmetric import Antisymmetric, AntisymmetricCell, AntisymmetricRNN
+from engram.nn._antisymmetric import AntisymmetricCell, AntisymmetricRNN
 from engram.nn._as_lstm import AsLSTM
 from engram.nn._bare_cell import BareCell
+from engram.nn._bilinear import BilinearCell, BilinearRNN
 from engram.nn._cell import Cell
-from engram.nn._contract import ContractError, check_contract
 from engram.nn._cornn import CoRNN, CoRNNCell, CoRNNState
+from engram.nn._cp import CPBIRNN, CPRNN, CPBilinearCell, CPCell
 from engram.nn._cp_net import CPNet
-from engram.nn._doctor import Diagnosis, doctor
-from engram.nn._explain import CellLoop, Explanation, explain
-from engram.nn._explicit import explicit_adding, explicit_copy
+from engram.nn._free_presets import IRNN, OrthInitRNN, SoftOrthogonalRNN
 from engram.nn._gated import GORU, GORUCell, HenaffCell, HenaffRNN
 from engram.nn._gru import GRU, GRUCell
 from engram.nn._lem import LEM, LEMCell, LEMState
@@ -18,38 +17,20 @@ from engram.nn._linear import DepthRNN, LinearCell, LinearRNN
 from engram.nn._lstm import LSTM, LSTMCell, LSTMState
 from engram.nn._minimal import MinGRU, MinGRUCell, MinLSTM, MinLSTMCell
 from engram.nn._mirnn import MIRNN, MIRNNCell
+from engram.nn._orthogonal_presets import ExpRNN, HouseholderRNN, ScoRNN
 from engram.nn._param_groups import param_groups
+from engram.nn._phase_presets import EURNN, ScuRNN
 from engram.nn._rac import RAC, RACCell, RACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._rnn import RNN, RNNCell
-from engram.nn._s4_block import S4, S4D, S4Cell, S4DCell, S4State
+from engram.nn._s4_cell import S4Cell, S4DCell, S4State
+from engram.nn._s4_layer import S4, S4D
 from engram.nn._safe_globals import safe_globals
-from engram.nn._second_order import (
-    CPBIRNN,
-    CPRNN,
-    BilinearCell,
-    BilinearRNN,
-    CPBilinearCell,
-    CPCell,
-    SecondOrderCell,
-    SecondOrderRNN,
-)
-from engram.nn._spectral import (
-    EURNN,
-    IRNN,
-    URNN,
-    ExpRNN,
-    FullCapacityURNN,
-    HouseholderRNN,
-    NonNormalRNN,
-    OrthInitRNN,
-    ScoRNN,
-    ScuRNN,
-    SpectralMarginRNN,
-    SpectralRNN,
-)
+from engram.nn._schur_presets import NonNormalRNN, SpectralMarginRNN, SpectralRNN
+from engram.nn._second_order import SecondOrderCell, SecondOrderRNN
 from engram.nn._tensor_net import TensorNet
 from engram.nn._tensor_train import TensorTrainNet
+from engram.nn._unitary_presets import URNN, FullCapacityURNN, HylandRaetschRNN
 
 __all__ = [
     "CPBIRNN",
@@ -66,7 +47,6 @@ __all__ = [
     "S4",
     "S4D",
     "URNN",
-    "Antisymmetric",
     "AntisymmetricCell",
     "AntisymmetricRNN",
     "AsLSTM",
@@ -77,21 +57,18 @@ __all__ = [
     "CPCell",
     "CPNet",
     "Cell",
-    "CellLoop",
     "CoRNN",
     "CoRNNCell",
     "CoRNNState",
-    "ContractError",
     "DepthRNN",
-    "Diagnosis",
     "ExpRNN",
-    "Explanation",
     "FullCapacityURNN",
     "GORUCell",
     "GRUCell",
     "HenaffCell",
     "HenaffRNN",
     "HouseholderRNN",
+    "HylandRaetschRNN",
     "LEMCell",
     "LEMState",
     "LSTMCell",
@@ -116,15 +93,11 @@ __all__ = [
     "ScuRNN",
     "SecondOrderCell",
     "SecondOrderRNN",
+    "SoftOrthogonalRNN",
     "SpectralMarginRNN",
     "SpectralRNN",
     "TensorNet",
     "TensorTrainNet",
-    "check_contract",
-    "doctor",
-    "explain",
-    "explicit_adding",
-    "explicit_copy",
     "laws",
     "param_groups",
     "safe_globals",

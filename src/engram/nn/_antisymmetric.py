@@ -7,61 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engram.errors import DTypeError, check_flag
-from engram.maps import Map, skew, skew_entries
+from engram.errors import check_flag
+from engram.maps import Antisymmetric
 from engram.nn._bare_cell import BareCell
-from engram.nn._euler import at_least_zero, positive
+from engram.nn._euler import positive
 from engram.nn._gates import check_real
 from engram.nn._options import CellOptions
 from engram.nn._recurrent import Recurrent
 from engram.nn.laws import Constant, Normal
-
-
-class Antisymmetric(Map):
-    """W - W^T - gamma I of a strictly upper triangular W: every eigenvalue has the real part -gamma.
-
-    Args:
-        size: N.
-        gamma: the diffusion, at least 0.
-        deviation: sigma_w; the entries of W start in N(0, sigma_w^2 / N).
-    """
-
-    promise = "antisymmetric but for -gamma on the diagonal"
-    equation = "W = X - X^T - gamma I, X strictly upper triangular"
-    count = "N(N-1)/2"
-    build_cost = "N^2"
-    takes_half = True
-    turning = slice(0)
-    source = "Chang et al. 2019 (AntisymmetricRNN)"
-
-    def __init__(self, size: int, gamma: float = 0.1, deviation: float = 1.0) -> None:
-        super().__init__(size)
-        self.gamma = at_least_zero("gamma", gamma)
-        self.deviation = at_least_zero("deviation", deviation)
-
-    def forward(self, entries: Tensor) -> Tensor:  # type: ignore[override]
-        return skew(entries, self.size) - self._diffusion(entries)
-
-    def _diffusion(self, like: Tensor) -> Tensor:
-        return self.gamma * torch.eye(self.size, dtype=like.dtype, device=like.device)
-
-    def free(self, matrix: Tensor) -> Tensor:
-        return skew_entries(matrix + self._diffusion(matrix))
-
-    def distance(self, matrix: Tensor) -> float:
-        if matrix.is_complex():
-            raise DTypeError(f"{type(self).__name__} is a map to real matrices, got {matrix.dtype}")
-        even = matrix + self._diffusion(matrix)
-        return float((even + even.mT).abs().max())
-
-    def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
-        """N(0, sigma_w^2 / N)."""
-        above = self.size * (self.size - 1) // 2
-        normal = torch.randn(above, generator=generator, dtype=torch.float64)
-        return (normal * (self.deviation / math.sqrt(self.size)),)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, gamma={self.gamma}"
 
 
 class AntisymmetricCell(BareCell):
@@ -99,9 +52,9 @@ class AntisymmetricCell(BareCell):
             self.register_parameter("bias", None)
 
     @property
-    def like(self) -> Tensor:
+    def reference_weight(self) -> Tensor:
         weight = self._parameters.get("weight_ih")
-        return self._like if weight is None else weight
+        return self._reference if weight is None else weight
 
     def drive(self, input: Tensor) -> Tensor:
         """V_h x + b_h, and V_z x + b_z beside it if there is a gate."""
@@ -134,29 +87,43 @@ class AntisymmetricRNN(Recurrent):
     neither grows nor fades, and a small :math:`\gamma` makes up for the growth that Euler's method adds.
 
     Args:
-        input_size: D, the number of features of the input.
-        hidden_size: H, the number of features of the state.
-        num_layers: L, layers on top of each other.
-        epsilon: the step size, above 0. The source chooses among 0.01, 0.1 and 1.
-        gamma: the diffusion, at least 0. As much as epsilon makes up for Euler's growth of frequencies up to 1.4.
-        deviation: sigma_w, of the initial W. The source chooses among 0, 1, 2, 4, 8 and 16.
-        gated: with the input gate z; it shares the recurrent matrix.
-        initial_state: ``zero``, or ``trained``: a parameter.
-        bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.RNN; a real dtype.
-        output_all_layers, return_sequence, checkpoint_every, check_finite, laws: see :class:`Recurrent`.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        epsilon (float): the step size, above 0. The source chooses among 0.01, 0.1 and 1. Default: 0.1.
+        gamma (float): the diffusion, at least 0. With gamma = epsilon it makes up for the growth that Euler's method
+            gives to frequencies up to 1.4. Default: 0.1.
+        deviation (float): sigma_w of the initial W, at least 0. The source chooses among 0, 1, 2, 4, 8 and 16.
+            Default: 1.0.
+        gated (bool): with the input gate z, which shares the recurrent matrix. Default: False.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights, real. Default: None, torch's default.
 
     Inputs: input, h_0
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        h_0: ``(L*directions, B, H)`` (no B if unbatched); default: the initial state.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched). Default: the initial state.
 
     Outputs: output, h_n
         output: ``(T, B, directions*H)``, in the form of the input; h_n: the state of the last step.
 
     Attributes:
-        weight_ih_l[k]: ``(H, D)``, gated ``(2H, D)``, V above V_z; at first N(0, 1/D).
+        weight_ih_l[k]: ``(H, D)``, gated ``(2H, D)``, V above V_z; initially N(0, 1/D).
         weight_hh_l[k]: ``(H, H)``, W - W^T - gamma I, built of the H(H-1)/2 entries of a strictly upper triangular W;
-            these are at first N(0, sigma_w^2/H).
-        bias_l[k]: ``(H)``, gated ``(2H)``; at first 0.
+            these are initially N(0, sigma_w^2/H).
+        bias_l[k]: ``(H)``, gated ``(2H)``; initially 0.
 
     Source: Chang et al. 2019; initial weights, Appendix C.
 

@@ -25,7 +25,7 @@ class AsLSTM(nn.Module):
 
     Inputs: input, hx
         input: as the layer takes it.
-        hx: ``(h, c)``, both ``(L*directions, B, H)`` (no B if unbatched); default: the layer's own start.
+        hx: ``(h, c)``, both ``(L*directions, B, H)`` (no B if unbatched). Default: the initial state of the layer.
 
     Outputs: output, (h, c)
 
@@ -47,11 +47,11 @@ class AsLSTM(nn.Module):
         cell, size = layer.cells[0], layer.hidden_size
         fields = parts(cell.fields())
         plain = all(f.shape == (size,) and f.dtype is None and not f.grows for f in fields) and len(fields) <= 2
-        if cell.like.is_complex() or cell.output_size != size or not plain:
+        if cell.reference_weight.is_complex() or cell.output_size != size or not plain:
             shapes = " and ".join(str(field.shape) for field in fields)
             raise OptionError(
                 f"AsLSTM needs a layer with one or two real states of hidden_size numbers, as nn.LSTM has; a state of "
-                f"{type(layer).__name__}({size}) has the shape {shapes}, and numbers of {cell.like.dtype}"
+                f"{type(layer).__name__}({size}) has the shape {shapes}, and numbers of {cell.reference_weight.dtype}"
             )
         self.layer = layer
         for name in ("input_size", "hidden_size", "num_layers", "batch_first", "dropout", "bidirectional"):

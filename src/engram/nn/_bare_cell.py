@@ -1,4 +1,4 @@
-"""What every recurrence has: sizes, parameters with their laws, a state of declared fields, a step, and the loop."""
+"""What every recurrence has: sizes, parameters and their initial distributions, a declared state, a step, the loop."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from engram import loops
 from engram.errors import DataError, check_choice, check_size
 from engram.maps import Free, Map, mapped_weights, without_autocast
-from engram.nn._parametrized import plain_class, restore_class, with_built_weights
+from engram.nn._parametrized import restore_class, with_built_weights, written_class
 from engram.nn.laws import Constant, Law, Uniform
 from engram.state import Field, Fields, State, carried, check_fields, each, named_fields, parts
 
@@ -22,9 +22,9 @@ _fields: "WeakKeyDictionary[BareCell, Fields]" = WeakKeyDictionary()  # not in t
 
 
 class BareCell(nn.Module, ABC):
-    """The base of every recurrence, without any weight: of those that are not made of one recurrent matrix.
+    """The base of every recurrence, without any weight; :class:`Cell` is the one with a recurrent matrix.
 
-    A cell of your own declares what it needs, and writes :meth:`drive` and :meth:`step`::
+    A cell of your own declares its weights, and defines :meth:`drive` and :meth:`step`::
 
         class DecayCell(engram.nn.BareCell):
             equation = "h_t = a h_{t-1} + x_t, a = sigmoid(decay), one number per unit"
@@ -40,13 +40,17 @@ class BareCell(nn.Module, ABC):
                 return torch.sigmoid(self.decay) * state + drive
 
     Args:
-        input_size: D.
-        hidden_size: H.
-        initial_state: ``zero``, or ``trained``: a parameter. Other names are in ``starts``.
-        laws: of initial weights, by the name of the parameter (:mod:`engram.nn.laws`); they override the cell's own.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        initial_state (str): ``zero``, or ``trained``, a parameter; a cell may have further names in ``starts``.
+            Default: ``zero``.
+        laws (dict or None): initial distributions by parameter name, which override the cell's own
+            (:mod:`engram.nn.laws`). Default: None.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
 
     Class attributes:
-        equation: the recurrence, as `engram list models` shows it.
+        equation: the recurrence, as ``engram list models`` shows it.
         starts: the values that ``initial_state`` stands for.
     """
 
@@ -59,7 +63,7 @@ class BareCell(nn.Module, ABC):
     False where W_hh is a rate of change, h_t = h_{t-1} + f(W_hh h_{t-1} + ...): the probe then takes the Jacobian."""
     starts: ClassVar[dict[str, float]] = {"zero": 0.0, "trained": 0.0}
 
-    _like: Tensor  # without numbers, and in no file: the dtype and device of what is declared
+    _reference: Tensor  # without numbers, and in no file: the dtype and device of what is declared
     _changes: int = 0  # of attributes: torch.compile looks at this number, where it does not look into the loop
 
     def __init__(
@@ -78,7 +82,7 @@ class BareCell(nn.Module, ABC):
         self.start_from = check_choice("initial_state", initial_state, self.starts)
         self.laws: dict[str, Law] = dict(laws or {})
         self.declared: list[str] = []
-        self.register_buffer("_like", torch.empty(0, device=device, dtype=dtype), persistent=False)
+        self.register_buffer("_reference", torch.empty(0, device=device, dtype=dtype), persistent=False)
         for name, field in named_fields(check_fields(self.fields())):
             if field.trained:
                 self.declare(_start(name), *field.shape, law=Constant(field.initial))
@@ -93,13 +97,21 @@ class BareCell(nn.Module, ABC):
         map: Map | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """A parameter of this shape, initialised by its law (default: that of torch.nn.RNN) or by its map."""
+        """Add a parameter, and initialise it.
+
+        Args:
+            name: of the parameter.
+            shape: its size along each axis.
+            law: its initial distribution. Default: None, U(-1/sqrt(H), 1/sqrt(H)), as in torch.nn.RNN.
+            map: a map under which a square matrix stands, and which samples it. Default: None.
+            dtype: Default: None, that of the cell.
+        """
         self.laws.setdefault(name, law or Uniform())
         self.declared.append(name)
         if map is not None and type(map) is not Free:
-            map.install(self, name, device=self._like.device, dtype=self._like.dtype)
+            map.install(self, name, device=self._reference.device, dtype=self._reference.dtype)
             return
-        self.register_parameter(name, nn.Parameter(self._like.new_empty(shape, dtype=dtype)))
+        self.register_parameter(name, nn.Parameter(self._reference.new_empty(shape, dtype=dtype)))
         self._initialise(name)
 
     @torch.no_grad()
@@ -108,7 +120,7 @@ class BareCell(nn.Module, ABC):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Sample all weights anew, as at the start."""
+        """Sample all weights again, from their initial distributions."""
         for name in self.declared:
             if self._parameters.get(name) is not None:
                 self._initialise(name)
@@ -117,10 +129,10 @@ class BareCell(nn.Module, ABC):
                 setattr(self, name, map.sample(device=free[0].device, dtype=getattr(self, name).dtype))
 
     @property
-    def like(self) -> Tensor:
+    def reference_weight(self) -> Tensor:
         """A tensor that has the dtype and the device of the cell."""
         own = next(filter(_is_given, self._parameters.values()), None)
-        return next(self.parameters(), self._like) if own is None else own
+        return next(self.parameters(), self._reference) if own is None else own
 
     # The state.
 
@@ -147,7 +159,7 @@ class BareCell(nn.Module, ABC):
 
     def initial_state(self, batch: int) -> State:
         """The state before the first step."""
-        fields, like = self.known_fields, self.like
+        fields, like = self.known_fields, self.reference_weight
         names = iter([_start(name) for name, _ in named_fields(fields)])
 
         def before(field: Field) -> Tensor:
@@ -209,7 +221,7 @@ class BareCell(nn.Module, ABC):
 
     def penalty(self) -> Tensor:
         """What the maps of this cell add to a training loss; zero for those without a soft constraint."""
-        total = self.like.new_zeros(()).real
+        total = self.reference_weight.new_zeros(()).real
         with without_autocast(total):
             for map, free in mapped_weights(self):
                 total = total + map.penalty(*free)
@@ -222,7 +234,7 @@ class BareCell(nn.Module, ABC):
 
         Of 16 bits there are no complex numbers to compute with: ``.half()`` and ``.bfloat16()`` leave it at complex64.
         """
-        weight = self.like
+        weight = self.reference_weight
         if not weight.is_complex():
             return super()._apply(fn, recurse)
         asked = fn(weight.real[:0].contiguous()).dtype
@@ -263,7 +275,7 @@ class BareCell(nn.Module, ABC):
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not parametrize.is_parametrized(self):
             return super().__reduce_ex__(protocol)
-        return empty_cell, (plain_class(self),), dict(self.__dict__)
+        return empty_cell, (written_class(self),), dict(self.__dict__)
 
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)

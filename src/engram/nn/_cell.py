@@ -11,7 +11,7 @@ from engram.nn._bare_cell import BareCell
 
 
 class Cell(BareCell):
-    """The base of a recurrence with a recurrent matrix. Write :meth:`step` (and the equation); the rest is here.
+    """The base of a recurrence with a recurrent matrix. A subclass defines :meth:`step` and its equation.
 
     ::
 
@@ -25,14 +25,25 @@ class Cell(BareCell):
             cell = LeakyCell
 
     ``LeakyRNN(input_size, hidden_size, num_layers, batch_first=..., bidirectional=...)`` is now a layer like
-    ``torch.nn.LSTM``, and :func:`engram.nn.check_contract` tests that it is. Its state is one tensor ``(B, H)``; for
-    another write :meth:`fields`.
+    ``torch.nn.LSTM``, and :func:`engram.checks.check_contract` tests that it is. Its state is one tensor ``(B, H)``;
+    for another one define :meth:`fields`.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        bias (bool): learn an additive bias b. Default: True.
+        map (str, Map or callable): what the recurrent matrix stays during training: a name of ``engram list maps``, an
+            :class:`engram.maps.Map`, or a function from a size to one. Default: ``free``, any matrix.
+        initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
+        laws (dict or None): initial distributions by parameter name (:mod:`engram.nn.laws`). Default: None.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
 
     Class attributes:
         gates: G, how many blocks of ``hidden_size`` the drive has (an LSTM: 4).
 
-    Parameters, with the law of torch.nn.RNN, U(-1/sqrt(H), 1/sqrt(H)):
-        weight_ih ``(G*H, D)``, weight_hh ``(G*H, H)`` (under ``map`` if one is given), bias ``(G*H)``; start ``(H)`` if
+    Parameters, each initially U(-1/sqrt(H), 1/sqrt(H)), as in torch.nn.RNN:
+        weight_ih ``(G*H, D)``, weight_hh ``(G*H, H)`` (under ``map``), bias ``(G*H)``; start ``(H)`` with
         ``initial_state="trained"``.
     """
 
@@ -74,9 +85,9 @@ class Cell(BareCell):
             self.register_parameter("bias", None)
 
     @property
-    def like(self) -> Tensor:
+    def reference_weight(self) -> Tensor:
         weight = self._parameters.get("weight_ih")
-        return self._like if weight is None else weight  # another parametrization may have taken the weight away
+        return self._reference if weight is None else weight  # another parametrization may have taken the weight away
 
     def drive(self, input: Tensor) -> Any:
         """The input projection of all steps at once: ``(..., D)`` to ``(..., G*H)``."""

@@ -14,16 +14,16 @@ from engram.loops import convolve
 from engram.nn._rows import TimeLine
 from engram.nn._s4 import LowRankSystem
 from engram.nn._s4d import DiagonalSystem
-from engram.nn._state_space import System
+from engram.nn._state_space import DiscreteSystem
 
 SYSTEMS: dict[str, Any] = {kind.__name__: kind for kind in (DiagonalSystem, LowRankSystem)}
 TENSORS = {name: [field.name for field in fields(kind) if field.name != "squares"] for name, kind in SYSTEMS.items()}
 
 
-def convolved(system: System, input: Tensor, before: Tensor | None, line: TimeLine) -> tuple[Tensor, Tensor]:
+def convolved(system: DiscreteSystem, input: Tensor, before: Tensor | None, line: TimeLine) -> tuple[Tensor, Tensor]:
     """What the systems say at all steps of ``(T, B, H)``, and their last states ``(B, H, N/2)``."""
-    said = convolve(line.begin_first(input), *system.kernel(line.steps))
-    memory = system.collect(line.end_first(input))
+    said = convolve(line.oldest_first(input), *system.kernel(line.steps))
+    memory = system.collect(line.newest_first(input))
     if before is not None:
         said = said + system.response(before, line.steps)
         memory = memory + system.later(before, line.lengths, line.steps)

@@ -78,21 +78,34 @@ class CoRNN(Recurrent):
     :math:`\Delta t`. Gradients neither vanish nor explode while :math:`\Delta t` is small (the source's bounds).
 
     Args:
-        input_size: D, the number of features of the input.
-        hidden_size: H, the number of oscillators.
-        num_layers: L, layers on top of each other.
-        dt: the time step, above 0.
-        gamma: the restoring force, at least 0.
-        epsilon: the damping, at least 0. Defaults of all three: those of the source's program for pixel MNIST; the
-            source tunes them per task.
-        map: the promise of W, as in :class:`RNN`.
-        initial_state: ``zero``, or ``trained``: parameters start_y and start_z.
-        bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.RNN.
-        output_all_layers, return_sequence, checkpoint_every, check_finite, laws: see :class:`Recurrent`.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        dt (float): the time step, above 0. The source tunes dt, gamma and epsilon per task; the defaults are those of
+            its program for pixel MNIST. Default: 0.042.
+        gamma (float): the restoring force, at least 0. Default: 2.7.
+        epsilon (float): the damping, at least 0. Default: 4.7.
+        map (str, Map or callable): what the recurrent matrix stays during training: a name of ``engram list maps``, an
+            :class:`engram.maps.Map`, or a function from a size to one. Default: ``free``, any matrix.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, the parameters start_y and start_z. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
 
     Inputs: input, (y_0, z_0)
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        y_0, z_0: ``(L*directions, B, H)`` each (no B if unbatched); default: the initial state.
+        y_0, z_0: ``(L*directions, B, H)`` each (no B if unbatched). Default: the initial state.
 
     Outputs: output, (y_n, z_n)
         output: y of every step, ``(T, B, directions*H)``, in the form of the input.

@@ -82,11 +82,45 @@ class GORU(Recurrent):
         r_t = \sigma(W_r h_{t-1} + U_r x_t + b_r), \quad z_t = \sigma(W_z h_{t-1} + U_z x_t + b_z), \\
         h_t = z_t h_{t-1} + (1 - z_t)\, \mathrm{modReLU}(U_h x_t + r_t (Q h_{t-1}))
 
-    The reset gate acts after Q, and z weights the old state. Source: Jing et al. 2019.
+    where r is the reset gate, which acts after Q, and z the update gate, which weights the old state.
 
     Args:
-        map: of Q; None is a product of two layers of rotations, ``Givens(H, layers=2)``.
-        others: as :class:`Recurrent`.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        map (str, Map, callable or None): how Q is kept orthogonal: a name of ``engram list maps``, an
+            :class:`engram.maps.Map`, or a function from a size to one. Default: None, a product of two layers of
+            rotations, ``Givens(H, layers=2)``.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
+
+    Inputs: input, h_0
+        input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched). Default: the initial state.
+
+    Outputs: output, h_n
+        output: ``(T, B, directions*H)``, in the form of the input; h_n: the state after the last step.
+
+    Attributes:
+        weight_ih_l[k]: ``(3H, D)``, U_r, U_z, U_h, initially U(-0.01, 0.01).
+        weight_hh_l[k]: ``(2H, H)``, W_r, W_z, initially U(-0.01, 0.01).
+        rotation_l[k]: Q ``(H, H)``, computed from the free parameters of its map.
+        bias_l[k]: ``(3H)``, initially b_r = 2, b_z = b_h = 0; mod_bias_l[k]: modReLU's bias ``(H)``, initially 0.01.
+
+    Source: Jing et al. 2019; initial weights, their program.
     """
 
     cell = GORUCell
@@ -105,7 +139,7 @@ class GORU(Recurrent):
 
 
 class HenaffCell(Cell):
-    """One layer of :class:`HenaffRNN`."""
+    """One layer of :class:`HenaffRNN`: weight_ih ``(H, D)``, weight_hh ``(H, H)``, bias ``(H)``."""
 
     equation = "h_t = act(W_ih x_t + b) + W_hh h_{t-1}"
 
@@ -128,7 +162,42 @@ class HenaffRNN(Recurrent):
     .. math:: h_t = \phi(W_{ih} x_t + b) + W_{hh} h_{t-1}
 
     With a rotation matrix of the right period it solves the copying problem, and with the identity the adding
-    problem, by weights written down rather than trained (:func:`explicit_copy`, :func:`explicit_adding`).
+    problem, by weights written down rather than trained (:mod:`engram.explicit`).
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        activation (str): ``identity``, ``tanh``, ``relu`` or ``sigmoid``. Default: ``relu``.
+        map (str, Map or callable): what the recurrent matrix stays during training: a name of ``engram list maps``, an
+            :class:`engram.maps.Map`, or a function from a size to one. Default: ``free``, any matrix.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
+
+    Inputs: input, h_0
+        input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched). Default: the initial state.
+
+    Outputs: output, h_n
+        output: ``(T, B, directions*H)``, in the form of the input; h_n: the state after the last step.
+
+    Attributes:
+        weight_ih_l[k]: ``(H, D)``; weight_hh_l[k]: ``(H, H)``; bias_l[k]: ``(H)``; each initially
+        U(-1/sqrt(H), 1/sqrt(H)).
+
     Source: Henaff et al. 2016.
     """
 

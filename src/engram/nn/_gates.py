@@ -127,6 +127,6 @@ def to_torch(layer: Recurrent, theirs: Any, *more: str) -> Any:
             f"layer_norm={cell.layer_norm}, initial_state={cell.start_from!r}"
         )
     options = {name: getattr(layer, name) for name in (*SHARED, *more)}
-    module = theirs(**options, device=cell.like.device, dtype=cell.like.dtype)
+    module = theirs(**options, device=cell.reference_weight.device, dtype=cell.reference_weight.dtype)
     module.load_state_dict(layer.state_dict())
     return module.train(layer.training)

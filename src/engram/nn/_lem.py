@@ -81,17 +81,29 @@ class LEM(Recurrent):
     scales; y is the output. A step of :math:`\Delta t \le 1` keeps every state within [-1, 1].
 
     Args:
-        input_size: D, the number of features of the input.
-        hidden_size: H, the number of features of y and of z.
-        num_layers: L, layers on top of each other.
-        dt: the largest time step, above 0.
-        initial_state: ``zero``, or ``trained``: parameters start_y and start_z.
-        bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.RNN; a real dtype.
-        output_all_layers, return_sequence, checkpoint_every, check_finite, laws: see :class:`Recurrent`.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        dt (float): the largest time step, above 0. Default: 1.0.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, the parameters start_y and start_z. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights, real. Default: None, torch's default.
 
     Inputs: input, (y_0, z_0)
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        y_0, z_0: ``(L*directions, B, H)`` each (no B if unbatched); default: the initial state.
+        y_0, z_0: ``(L*directions, B, H)`` each (no B if unbatched). Default: the initial state.
 
     Outputs: output, (y_n, z_n)
         output: y of every step, ``(T, B, directions*H)``, in the form of the input.

@@ -16,7 +16,7 @@ INITS: dict[str, dict[str, Law]] = {"uniform": {}, "xavier": XAVIER}
 
 
 class LinearCell(RNNCell):
-    """One layer of :class:`LinearRNN` or :class:`DepthRNN`."""
+    """A layer of :class:`LinearRNN` or :class:`DepthRNN`; weight_ih ``(H, D)``, weight_hh ``(H, H)``, bias ``(H)``."""
 
     equation = "h_t = W_hh h_{t-1} + W_ih x_t + b, y_t = act(h_t)"
 
@@ -53,10 +53,46 @@ class DepthRNN(RNN):
     (Eq. 2 of the source): ``RNN(..., activation_in="depth")`` with a choice of start.
 
     Args:
-        init: ``uniform``, all weights and biases in U(-1/sqrt(H), 1/sqrt(H)), the law the source states: a spectral
-            radius of about 0.58; or ``xavier``, the one of its program, matrices Xavier uniform and biases zero: a
-            spectral radius of about 1.
-        others: as :class:`RNN`.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        init (str): ``uniform``, all weights and biases in U(-1/sqrt(H), 1/sqrt(H)), as the source states: a spectral
+            radius of about 0.58; or ``xavier``, as in its program, matrices Xavier uniform and biases zero: a spectral
+            radius of about 1. Default: ``uniform``.
+        activation (str): ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``. Default: ``tanh``.
+        nonlinearity (str or None): torch's name for ``activation``. Default: None.
+        output (str or None): what is shown of a complex state (with a complex ``dtype``): ``complex``; ``real``; or
+            ``concat``, real and imaginary parts side by side, 2H features. Default: None, the state as it is.
+        activation_in (str): ``depth``; for ``recurrence`` use :class:`RNN`. Default: ``depth``.
+        map (str, Map or callable): what the recurrent matrix stays during training: a name of ``engram list maps``, an
+            :class:`engram.maps.Map`, or a function from a size to one. Default: ``free``, any matrix.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
+
+    Inputs: input, h_0
+        input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched). Default: the initial state.
+
+    Outputs: output, h_n
+        output: ``(T, B, directions*H)``, in the form of the input; h_n: the state after the last step.
+
+    Attributes:
+        weight_ih_l[k]: ``(H, D)``; weight_hh_l[k]: ``(H, H)``; bias_l[k]: ``(H)``.
+
+    Source: On the Role of Depth in the Expressivity of RNNs, Eq. 2.
     """
 
     cell = LinearCell
@@ -90,7 +126,43 @@ class LinearRNN(DepthRNN):
         h_t = W_{hh} h_{t-1} + W_{ih} x_t + b
 
     Args:
-        init, others: as :class:`DepthRNN`.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        init (str): ``uniform``, all weights and biases in U(-1/sqrt(H), 1/sqrt(H)), a spectral radius of about 0.58; or
+            ``xavier``, matrices Xavier uniform and biases zero, a spectral radius of about 1. Default: ``uniform``.
+        activation (str): ``identity``; for another one use :class:`DepthRNN` or :class:`RNN`. Default: ``identity``.
+        nonlinearity (str or None): torch's name for ``activation``. Default: None.
+        activation_in (str): ``depth``. Default: ``depth``.
+        output (str or None): what is shown of a complex state (with a complex ``dtype``): ``complex``; ``real``; or
+            ``concat``, real and imaginary parts side by side, 2H features. Default: None, the state as it is.
+        map (str, Map or callable): what the recurrent matrix stays during training: a name of ``engram list maps``, an
+            :class:`engram.maps.Map`, or a function from a size to one. Default: ``free``, any matrix.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
+
+    Inputs: input, h_0
+        input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched). Default: the initial state.
+
+    Outputs: output, h_n
+        output: ``(T, B, directions*H)``, in the form of the input; h_n: the state after the last step.
+
+    Attributes:
+        weight_ih_l[k]: ``(H, D)``; weight_hh_l[k]: ``(H, H)``; bias_l[k]: ``(H)``.
 
     On a sequence of at least 1024 steps of few rows and units, where no compiled loop serves it (no C compiler, complex
     numbers), time is cut into blocks that run side by side; see :func:`engram.loops.linear_scan`. The compiled loop

@@ -110,24 +110,32 @@ class LSTM(Recurrent):
     of a row and with a gain of its own, and :math:`h_t = o_t \odot \tanh(LN(c_t) + b_c)` (Ba et al. 2016).
 
     Args:
-        input_size: D, the number of features of the input.
-        hidden_size: H, the number of features of the memory c.
-        num_layers: L, layers on top of each other.
-        bias: whether there are b_ih and b_hh.
-        batch_first: input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``. States are not affected.
-        dropout: the chance to drop a unit between layers, while training.
-        bidirectional: a second cell per layer reads backwards; outputs are concatenated.
-        proj_size: P, the size to which h is projected; 0 for none. Smaller than H.
-        device, dtype: of the weights; a real dtype.
-        layer_norm: normalise the products and the memory.
-        chrono: T_max, the longest time to be remembered, in steps: b_f = log U(1, T_max - 1) and b_i = -b_f at
-            the start (Tallec and Ollivier 2018); default: torch's law.
-        initial_state: ``zero``, or ``trained``: parameters start_h and start_c.
-        output_all_layers, return_sequence, checkpoint_every, check_finite, laws: see :class:`Recurrent`.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        proj_size (int): P, the size to which h is projected, below H; 0 for none. Default: 0.
+        layer_norm (bool): normalise the products and the memory. Default: False.
+        chrono (int or None): T_max, the longest time to be remembered, in steps: b_f = log U(1, T_max - 1) and b_i =
+            -b_f at the start (Tallec and Ollivier 2018). Default: None, torch's distribution.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, the parameters start_h and start_c. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights, real. Default: None, torch's default.
 
     Inputs: input, (h_0, c_0)
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        h_0: ``(L*directions, B, P or H)``, c_0: ``(L*directions, B, H)`` (no B if unbatched); default: zeros.
+        h_0: ``(L*directions, B, P or H)``, c_0: ``(L*directions, B, H)`` (no B if unbatched). Default: zeros.
 
     Outputs: output, (h_n, c_n)
         output: ``(T, B, directions * (P or H))``, in the form of the input.

@@ -12,11 +12,11 @@ from engram.maps import Free, Map
 from engram.nn._bare_cell import BareCell
 from engram.nn._names import TorchNames
 from engram.nn._options import full_signature
-from engram.nn._parametrized import copy_weights, plain_class
+from engram.nn._parametrized import copy_weights, written_class
 
 AnyLayer = TypeVar("AnyLayer", bound="Made")
 
-PLAIN = (bool, int, float, str, tuple, torch.dtype, type(None))
+SAVED_TYPES = (bool, int, float, str, tuple, torch.dtype, type(None))
 """Of what kinds the arguments are that a saved layer remembers, to be made again."""
 NOW = (
     "input_size",
@@ -89,7 +89,7 @@ class Made(TorchNames):
 
     def arguments(self) -> dict[str, Any]:
         """What the layer would be made with to be what it is now."""
-        made, weight = dict(self.made_with), self.cells[0].like
+        made, weight = dict(self.made_with), self.cells[0].reference_weight
         if self.matrix is None and "map" not in made:  # a file does not hold every kind of map
             for entry in getattr(self.cells[0], "parametrizations", {}).values():
                 made["map"] = entry[0]
@@ -104,7 +104,7 @@ class Made(TorchNames):
         refuses a matrix that does not keep its promise. What does not fit is initialised anew. With a class the copy is
         a layer of that class, made with the arguments of the base that both have: ``layer.replace(RNN)``.
         """
-        own = plain_class(self) if parametrize.is_parametrized(self) else type(self)
+        own = written_class(self) if parametrize.is_parametrized(self) else type(self)
         folded = self.matrix not in (None, Free) and not parametrize.is_parametrized(self.cells[0])
         if folded and (kind is None or kind is own):
             raise OptionError(
@@ -125,5 +125,5 @@ class Made(TorchNames):
 
     def __getstate__(self) -> dict[str, Any]:
         """Of the arguments, those that a file can hold."""
-        plain = {name: value for name, value in self.made_with.items() if isinstance(value, PLAIN)}
+        plain = {name: value for name, value in self.made_with.items() if isinstance(value, SAVED_TYPES)}
         return {**self.__dict__, "made_with": plain}

@@ -66,20 +66,24 @@ class MinimalCell(BareCell):
         return keep * state + added
 
     def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-        """Step by step, or in blocks of time side by side; the same numbers."""
-        in_blocks = self.parallel
-        if in_blocks is None:
-            in_blocks = blocks_are_faster(len(input) if sizes is None else len(sizes), state)
-        if not in_blocks:
+        """Step by step, or in blocks of time side by side; the same numbers.
+
+        How many blocks there are depends on the length: torch.compile and torch.export, which are to follow the layer
+        once for all lengths, are given the loop.
+        """
+        if torch.compiler.is_compiling() or not self._in_blocks(len(input) if sizes is None else len(sizes), state):
             return super().run(input, state, sizes, reverse)
         return decay_scan(*self.drive(input), state, sizes, reverse)
+
+    def _in_blocks(self, steps: int, state: Tensor) -> bool:
+        return blocks_are_faster(steps, state) if self.parallel is None else self.parallel
 
     def extra_repr(self) -> str:
         return super().extra_repr() + (", positive=True" if self.positive else "")
 
 
 def blocks_are_faster(steps: int, state: Tensor) -> bool:
-    """Whether blocks are faster than the plain loop: of at least 32 steps, few rows and few units.
+    """Whether blocks are faster than a loop over the steps: for at least 32 steps, few rows and few units.
 
     Measured forward and backward on one thread, time of blocks over time of the loop: at B*H = 16, 256 and 1024 it was
     0.68, 0.76, 0.87 for T = 32, and 0.10, 0.32, 0.90 for T = 1024; at B*H = 4096 1.1 to 2.8, and more above. At T = 8
@@ -129,19 +133,31 @@ class MinGRU(Recurrent):
     log-space form. All steps can be computed side by side; both ways give the same numbers.
 
     Args:
-        input_size: D, the number of features of the input.
-        hidden_size: H, the number of features of the state.
-        num_layers: L, layers on top of each other.
-        positive: the candidate is above 0.
-        parallel: True computes in blocks of time side by side, False step by step; default: whichever was measured
-            to be faster at the size of the input.
-        initial_state: ``zero``, or ``trained``: a parameter.
-        bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.RNN; a real dtype.
-        output_all_layers, return_sequence, checkpoint_every, check_finite, laws: see :class:`Recurrent`.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        positive (bool): make the candidate positive. Default: False.
+        parallel (bool or None): True computes in blocks of time side by side, False step by step. Default: None,
+            whichever was faster when measured at the size of the input.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights, real. Default: None, torch's default.
 
     Inputs: input, h_0
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        h_0: ``(L*directions, B, H)`` (no B if unbatched), of any sign; default: the initial state.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched), of any sign. Default: the initial state.
 
     Outputs: output, h_n
         output: ``(T, B, directions*H)``, in the form of the input; h_n: the state of the last step.
@@ -186,19 +202,31 @@ class MinLSTM(Recurrent):
     log-space form. All steps can be computed side by side; both ways give the same numbers.
 
     Args:
-        input_size: D, the number of features of the input.
-        hidden_size: H, the number of features of the state.
-        num_layers: L, layers on top of each other.
-        positive: the candidate is above 0.
-        parallel: True computes in blocks of time side by side, False step by step; default: whichever was measured
-            to be faster at the size of the input.
-        initial_state: ``zero``, or ``trained``: a parameter.
-        bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.RNN; a real dtype.
-        output_all_layers, return_sequence, checkpoint_every, check_finite, laws: see :class:`Recurrent`.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        positive (bool): make the candidate positive. Default: False.
+        parallel (bool or None): True computes in blocks of time side by side, False step by step. Default: None,
+            whichever was faster when measured at the size of the input.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights, real. Default: None, torch's default.
 
     Inputs: input, h_0
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        h_0: ``(L*directions, B, H)`` (no B if unbatched), of any sign; default: the initial state.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched), of any sign. Default: the initial state.
 
     Outputs: output, h_n
         output: ``(T, B, directions*H)``, in the form of the input; h_n: the state of the last step.

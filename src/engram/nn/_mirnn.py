@@ -59,12 +59,42 @@ class MIRNN(Recurrent):
     .. math::
         h_t = \phi(\alpha \odot W h_{t-1} \odot U x_t + \beta_1 \odot U x_t + \beta_2 \odot W h_{t-1} + b)
 
-    Source: Wu et al. 2016. ``alpha, beta_input, beta_state`` are parameters of the
-    cells.
-
     Args:
-        activation: ``identity``, ``tanh``, ``relu`` or ``sigmoid``.
-        others: as :class:`RNN`.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        activation (str): ``identity``, ``tanh``, ``relu`` or ``sigmoid``. Default: ``tanh``.
+        map (str, Map or callable): what the recurrent matrix stays during training: a name of ``engram list maps``, an
+            :class:`engram.maps.Map`, or a function from a size to one. Default: ``free``, any matrix.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
+
+    Inputs: input, h_0
+        input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched). Default: the initial state.
+
+    Outputs: output, h_n
+        output: ``(T, B, directions*H)``, in the form of the input; h_n: the state after the last step.
+
+    Attributes:
+        weight_ih_l[k]: U ``(H, D)``; weight_hh_l[k]: W ``(H, H)``; both initially U(-1/sqrt(H), 1/sqrt(H)).
+        alpha_l[k], beta_input_l[k], beta_state_l[k]: ``(H)``, initially 1, 1/2 and 1/2; bias_l[k]: ``(H)``, initially
+        0.
+
+    Source: Wu et al. 2016.
     """
 
     cell = MIRNNCell

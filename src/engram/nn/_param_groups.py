@@ -18,12 +18,19 @@ def param_groups(
 ) -> list[dict[str, Any]]:
     """Parameter groups for any torch optimiser: ``torch.optim.Adam(param_groups(model, lr=1e-3))``.
 
+    Args:
+        model: any module.
+        lr (float): the learning rate.
+        weight_decay (float): of the group ``plain`` alone. Default: 0.0.
+        lr_orthogonal (float or None): the learning rate of orthogonal parameters. Default: None, a tenth of ``lr``.
+
     Each group has ``params``, ``lr``, ``weight_decay`` and a ``name``; groups without parameters are left out:
 
     - ``plain``: at ``lr``, with ``weight_decay``.
     - ``state-space``: lambda, P, B and Delta of S4 and S4D, at no more than 0.001 and without decay, as in the source
       (Gu et al. 2022, appendix D.2).
-    - ``orthogonal``: what turns an orthogonal or unitary matrix, at ``lr_orthogonal`` (default: a tenth of ``lr``) and
+    - ``orthogonal``: the angles of orthogonal and unitary matrices, at ``lr_orthogonal`` (default: a tenth of ``lr``)
+    and
       without decay (Lezcano-Casado and Martinez-Rubio 2019).
     - ``stiefel``: matrices that only :class:`engram.maps.StiefelStep` may move, at the rate of the orthogonal ones. No
       other optimiser takes them: ``engram.maps.attach`` says so.
@@ -36,7 +43,7 @@ def param_groups(
     """
     maps = mapped_weights(model)
     stiefel = _ids(p for map, free in maps if isinstance(map, Stiefel) for p in free)
-    turning = _ids(p for map, free in maps for p in free[map.turning]) - stiefel
+    angles = _ids(p for map, free in maps for p in free[map.angles]) - stiefel
     slow = _ids(
         p for module in model.modules() if isinstance(module, StateSpace)
         for name, p in module.named_parameters(recurse=False) if name in SLOW
@@ -44,7 +51,7 @@ def param_groups(
     orthogonal = lr / 10 if lr_orthogonal is None else lr_orthogonal
     kinds: list[tuple[str, set[int], float]] = [
         ("state-space", slow, min(lr, SLOW_RATE)),
-        ("orthogonal", turning, orthogonal),
+        ("orthogonal", angles, orthogonal),
         ("stiefel", stiefel, orthogonal),
     ]
     trained = [p for p in model.parameters() if p.requires_grad]

@@ -17,8 +17,8 @@ from engram.nn._kept import matrix_of
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
-def plain_class(module: nn.Module) -> type[nn.Module]:
-    """The class of a parametrized module as somebody wrote it."""
+def written_class(module: nn.Module) -> type[nn.Module]:
+    """The class of a parametrized module as it stands in a program, before torch derived another from it."""
     return type(module).__bases__[0]
 
 
@@ -40,7 +40,7 @@ def with_built_weights(module: AnyModule) -> AnyModule:
     """
     if "parametrizations" not in module._modules:
         return module
-    view = plain_class(module).__new__(plain_class(module))
+    view = written_class(module).__new__(written_class(module))
     view.__dict__.update(module.__dict__)
     for name, entry in _parametrizations(module).items():
         view.__dict__[name] = getattr(module, name) if parametrize._cache_enabled else matrix_of(entry)
@@ -84,7 +84,7 @@ def _shapes(module: nn.Module) -> dict[str, torch.Size]:
 def bake(module: nn.Module) -> None:
     """Turn every parametrized weight of this module into a plain parameter of the same value."""
     values = {name: getattr(module, name).detach().clone() for name in _parametrizations(module)}
-    module.__class__ = plain_class(module)
+    module.__class__ = written_class(module)
     del module.parametrizations
     for name, value in values.items():
         module.register_parameter(name, nn.Parameter(value))

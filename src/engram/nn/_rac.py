@@ -62,7 +62,7 @@ class ScaledRACState(NamedTuple):
 
 
 class ScaledRACCell(RACCell):
-    """A :class:`RACCell` whose state is brought to a root mean square of 1 at each step; the plain loop.
+    """A :class:`RACCell` whose state is brought to a root mean square of 1 at each step.
 
     Input and output carry the logarithm of their scale as one number more, which the first layer's input lacks.
     """
@@ -101,19 +101,45 @@ class RAC(Recurrent):
     :math:`G^{k'dk} = W_{I,kd} W_{H,kk'}` (:meth:`core`).
 
     The state is :class:`RACState`: h, and W_H h. Before the first step it is a, which need not be W_H h for any h.
-    Source: Levine et al. 2017, Ziv 2019.
 
     Args:
-        input_size: M, the numbers that encode an input.
-        hidden_size: R, the channels of a layer.
-        num_layers: L, the depth.
-        initial_state: ``ones``, a = 1; or ``trained``, a parameter.
-        log_scale: keep every state at a root mean square of 1 and the logarithm of its scale beside it, in
-            ``state.log_scale``: a product over thousands of steps neither overflows nor vanishes. The output is then
-            h over its scale, which is the same arg max for a linear read-out. By the plain loop.
-        bias: of W_I x; False in the theory.
-        map: the promise of W_H, as in :class:`RNN`.
-        others: as :class:`Recurrent`.
+        input_size (int): M, how many numbers encode an input.
+        hidden_size (int): R, the channels of a layer.
+        num_layers (int): L, the depth. Default: 1.
+        initial_state (str): ``ones``, a = 1; or ``trained``, a parameter. Default: ``ones``.
+        log_scale (bool): keep every state at a root mean square of 1 and the logarithm of its scale beside it, in
+            ``state.log_scale``: a product over thousands of steps neither overflows nor vanishes. The output is then h
+            divided by its scale, with the same arg max after a linear read-out. Runs as a Python loop. Default: False.
+        bias (bool): add a bias to W_I x; the theory has none. Default: False.
+        map (str, Map or callable): what the recurrent matrix stays during training: a name of ``engram list maps``, an
+            :class:`engram.maps.Map`, or a function from a size to one. Default: ``free``, any matrix.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
+
+    Inputs: input, (h_0, product_0)
+        input: ``(T, B, M)``; ``(B, T, M)`` with ``batch_first``; ``(T, M)`` unbatched; or a PackedSequence.
+        h_0, product_0: ``(L*directions, B, R)`` each (no B if unbatched); only the product W_H h_0 is used. Default:
+        the initial state.
+
+    Outputs: output, (h_n, product_n)
+        output: ``(T, B, directions*R)``, in the form of the input.
+        (h_n, product_n): a :class:`RACState` of the last step; with ``log_scale`` a third field ``(..., 1)``.
+
+    Attributes:
+        weight_ih_l[k]: W_I ``(R, M)``, initially N(0, 1/M); weight_hh_l[k]: W_H ``(R, R)``, initially orthogonal.
+
+    Source: Levine et al. 2017; deep circuits, Ziv 2019.
     """
 
     cell = RACCell
@@ -146,10 +172,10 @@ class RAC(Recurrent):
         return [layer[..., : self.hidden_size] for layer in layers] if self.log_scale else layers, finals
 
     def core(self) -> Tensor:
-        """G ``(R, M, R)`` of a shallow circuit as a tensor train: G[k', d, k] = W_I[k, d] W_H[k, k'] (1.4)."""
+        """G ``(R, M, R)`` of a shallow circuit as a tensor train: G[k', d, k] = W_I[k, d] W_H[k, k']."""
         if self.num_layers != 1 or self.bidirectional:
             raise OptionError(
-                f"only a circuit of one layer is a tensor train (claim 3: nothing clones a vector), got {self}"
+                f"only a circuit of one layer is a tensor train (no tensor network copies a vector), got {self}"
             )
         cell = self.cells[0]
         return torch.einsum("kd,kj->jdk", cell.weight_ih, cell.weight_hh)

@@ -27,40 +27,44 @@ class Recurrent(Made):
     """A stack of cells with the calling convention of ``torch.nn.LSTM``. Subclasses name their ``cell``.
 
     Args:
-        input_size: D, the number of features of the input.
-        hidden_size: H, the number of features of the state.
-        num_layers: L, layers on top of each other.
-        bias: whether the cells have one.
-        batch_first: input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``. States are not affected.
-        dropout: the chance to drop a unit between layers, while training.
-        bidirectional: a second cell per layer reads backwards; outputs are concatenated.
-        output_all_layers: return the outputs of every layer, a tuple of L, in place of the last layer's.
-        return_sequence: False returns only the last step of the last layer, ``(B, directions*H)``, where each
-            direction gives the step it ended with.
-        checkpoint_every: k recomputes the states between every k-th step in the backward pass: T = 100,000 steps in
-            the memory of k + T/k (with ``return_sequence=False``; a returned sequence needs its own memory). Inside
-            torch.func transforms, which cannot recompute, it has no effect.
-        check_finite: refuse NaN and infinity in the input (costs a pass over it).
-        laws: of initial weights by the name of a parameter, in place of the layer's own: see :mod:`engram.nn.laws`.
-        device, dtype: of the weights.
-        options: what the cell takes.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        bias (bool): whether the cells have a bias. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L, in place of the last layer's.
+            Default: False.
+        return_sequence (bool): False returns only the last step of the last layer, ``(B, directions*H)``, where each
+            direction gives the step it ended with. Default: True.
+        checkpoint_every (int or None): keep every k-th state and compute the others again in the backward pass:
+            T = 100,000 steps in the memory of k + T/k (with ``return_sequence=False``; a returned sequence needs its
+            own memory). Inside torch.func transforms, which cannot recompute, it has no effect. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input, which costs a pass over it. Default: False.
+        laws (dict or None): initial distributions by parameter name, in place of the layer's own: see
+            :mod:`engram.nn.laws`. Default: None.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
+        options: further arguments of the cell.
 
     Inputs: input, hx
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        hx: the state before the first step, ``(L*directions, B, H)`` (no B if unbatched), or a NamedTuple of such;
-            default: the initial state of the layer, :meth:`initial_state`.
+        hx: the state before the first step, ``(L*directions, B, H)`` (no B if unbatched), or a NamedTuple of such.
+            Default: the initial state of the layer, :meth:`initial_state`.
 
     Outputs: output, state
         output: ``(T, B, directions*H)``, in the form of the input.
         state: after the last step, in the form of the state given.
 
-    Under autocast the layer computes in the dtype of its weights: a promise such as \\|W h\\| = \\|h\\| does not
-    survive the 8 bits of bfloat16, a thousand times over.
+    Under autocast the layer computes in the dtype of its weights: in the 8 bits of bfloat16 an orthogonal matrix would
+    not keep the length of a state over a thousand steps.
     """
 
     source: ClassVar[str] = ""
     laws: ClassVar[dict[str, Law]] = {}
-    """Of the initial weights, by name, where they are not the cell's own."""
+    """Initial distributions of weights by name, in place of the cell's own."""
     proj_size: int = 0
 
     def __init__(
@@ -119,11 +123,11 @@ class Recurrent(Made):
                 )
 
     def _laws(self) -> dict[str, Law]:
-        """The laws of the initial weights; for subclasses with a choice of them."""
+        """Hook for subclasses: the initial distributions of weights, by name."""
         return self.laws
 
     def reset_parameters(self) -> None:
-        """Sample all weights anew, as at the start."""
+        """Sample all weights again, from their initial distributions."""
         for cell in self.cells:
             cell.reset_parameters()
 
@@ -135,7 +139,7 @@ class Recurrent(Made):
         if not torch.is_grad_enabled() and (found := one_step(self, input, hx)) is not None:
             return found
         rows = rows_of(input, self.input_size, self.batch_first)
-        data = check_dtype(rows.data, self.cells[0].like)  # before anything is computed
+        data = check_dtype(rows.data, self.cells[0].reference_weight)  # before anything is computed
         if self.check_finite:
             check_finite(data)
         starts = self._starts(rows, hx, unbatched=isinstance(input, Tensor) and input.dim() == 2)
@@ -156,7 +160,7 @@ class Recurrent(Made):
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 data = data * F.dropout(torch.ones_like(data.real), self.dropout, self.training)  # a real mask
-            data = check_dtype(data, cells[layer * self.directions].like)  # real output, complex weights
+            data = check_dtype(data, cells[layer * self.directions].reference_weight)  # real output, complex weights
             keep = self.return_sequence or self.output_all_layers or layer < self.num_layers - 1
             outputs = []
             for k in range(layer * self.directions, (layer + 1) * self.directions):
@@ -185,7 +189,9 @@ class Recurrent(Made):
         if state is None:
             return [cell.initial_state(rows.batch) for cell in self.cells]
         first = self.cells[0]
-        state = checked(state, first.known_fields, len(self.cells), None if unbatched else rows.batch, first.like)
+        state = checked(
+            state, first.known_fields, len(self.cells), None if unbatched else rows.batch, first.reference_weight
+        )
         return unstack(each(rows.enter, state))
 
     def _run(
@@ -219,15 +225,15 @@ class Recurrent(Made):
         return torch.stack([cell.penalty() for cell in self.cells]).sum()
 
     def fold(self) -> Self:
-        """A plain copy for inference: every matrix under a map is baked in, nothing is trained."""
-        plain = copy.deepcopy(self)
-        for module in plain.modules():
+        """A copy for inference without maps: every matrix under a map becomes a parameter, and nothing is trained."""
+        folded = copy.deepcopy(self)
+        for module in folded.modules():
             if parametrize.is_parametrized(module):
                 bake(module)
-        plain._tie()
+        folded._tie()
         if "map" in type(self).__signature__.parameters:
-            plain.made_with["map"] = "free"
-        return plain.eval().requires_grad_(False)
+            folded.made_with["map"] = "free"
+        return folded.eval().requires_grad_(False)
 
     def extra_repr(self) -> str:
         options = ("batch_first", "dropout", "bidirectional", "output_all_layers", "checkpoint_every", "check_finite")

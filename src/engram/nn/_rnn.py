@@ -20,7 +20,7 @@ OUTPUTS = ("complex", "concat", "real")
 class RNNCell(Cell):
     """One layer of :class:`RNN`; its parameters are those of :class:`Cell`, and ``mod_bias`` ``(H)`` for modReLU.
 
-    ``mod_bias`` starts in U(-0.01, 0.01) ; it is real also for complex weights.
+    ``mod_bias`` starts in U(-0.01, 0.01); it is real also for complex weights.
     """
 
     equation = "h_t = act(W_hh h_{t-1} + W_ih x_t + b)"
@@ -97,25 +97,46 @@ class RNN(Recurrent):
             output[t] = h
 
     Args:
-        input_size: D, the number of features of the input.
-        hidden_size: H, the number of features of the state.
-        num_layers: L, layers on top of each other.
-        activation: ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``.
-        nonlinearity: torch's name of ``activation``.
-        activation_in: ``recurrence`` or ``depth``.
-        map: the promise of the recurrent matrix: a name (``engram list maps``), an :class:`engram.maps.Map`, or a
-            function from a size to one.
-        initial_state: ``zero``, or ``trained``: a parameter.
-        output: what a complex layer shows of its state: ``complex`` (the default), ``real`` (the real part),
-            or ``concat``, real and imaginary part side by side, 2H features. A real layer's output is real.
-        bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.RNN. ``dtype`` may be complex.
-        output_all_layers, return_sequence, checkpoint_every, check_finite: see :class:`Recurrent`.
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        activation (str): ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``. Default: ``tanh``.
+        nonlinearity (str or None): torch's name for ``activation``. Default: None.
+        activation_in (str): ``recurrence``, or ``depth``: the recurrence is linear and only the output is activated.
+            Default: ``recurrence``.
+        output (str or None): what is shown of a complex state (with a complex ``dtype``): ``complex``; ``real``; or
+            ``concat``, real and imaginary parts side by side, 2H features. Default: None, the state as it is.
+        map (str, Map or callable): what the recurrent matrix stays during training: a name of ``engram list maps``, an
+            :class:`engram.maps.Map`, or a function from a size to one. Default: ``free``, any matrix.
+        bias (bool): learn an additive bias b. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights, real or complex. Default: None, torch's default.
 
-    Inputs, outputs: as :class:`Recurrent`, which is as torch.nn.RNN.
+    Inputs: input, h_0
+        input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
+        h_0: ``(L*directions, B, H)`` (no B if unbatched). Default: the initial state.
+
+    Outputs: output, h_n
+        output: ``(T, B, directions*H)``, in the form of the input; h_n: the state after the last step.
 
     Attributes:
-        cells: one :class:`RNNCell` per layer and direction; ``layer.weight_hh_l0`` also works, as in torch. There is
-            one bias per layer, where torch.nn.RNN has two that do the same.
+        weight_ih_l[k]: ``(H, D)``, above the first layer ``(H, directions*H)``; weight_hh_l[k]: ``(H, H)``; bias_l[k]:
+        ``(H)``, one bias where torch.nn.RNN has two that are added; each initially U(-1/sqrt(H), 1/sqrt(H)).
+        mod_bias_l[k]: modReLU's bias ``(H)``, real, initially U(-0.01, 0.01). The backward direction has the same
+        names,
+        which end in ``_reverse``. cells: one :class:`RNNCell` per layer and direction.
 
     Cost: O(T B H (H + D)) time; memory O(T B H), the states.
 

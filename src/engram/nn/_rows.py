@@ -25,13 +25,13 @@ class TimeLine:
         self.place = (last - step if reverse else step).to(rows.device)
         self.age = (step if reverse else last - step).to(rows.device)
 
-    def begin_first(self, rows: Tensor) -> Tensor:
+    def oldest_first(self, rows: Tensor) -> Tensor:
         """``(T, B, H)``, the first step read first."""
         if self.sizes is None:
             return rows.flip(0) if self.reverse else rows
         return self._put(rows, self.place)
 
-    def end_first(self, rows: Tensor) -> Tensor:
+    def newest_first(self, rows: Tensor) -> Tensor:
         """``(T, B, H)``, the last step read first: at the age that the step has when all are read."""
         if self.sizes is None:
             return rows if self.reverse else rows.flip(0)
@@ -42,7 +42,7 @@ class TimeLine:
         return empty.index_put((places, self.row), rows)
 
     def back(self, batch: Tensor) -> Tensor:
-        """From :meth:`begin_first` to rows in the order of the input."""
+        """From :meth:`oldest_first` to rows in the order of the input."""
         if self.sizes is None:
             return batch.flip(0) if self.reverse else batch
         return batch[self.place, self.row]

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from engram.errors import check_choice
 from engram.maps import transformed
 from engram.nn._hippo import legs, low_rank, normal_basis
-from engram.nn._state_space import Pairs, StateSpace, System, complex_of
+from engram.nn._state_space import DiscreteSystem, Pairs, StateSpace, complex_of
 
 BLOCK = 64
 """Steps that are gathered by one product before the state matrix is applied."""
@@ -21,7 +21,7 @@ AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankSystem(System):
+class LowRankSystem(DiscreteSystem):
     """A = (2/D - L)^-1 (2/D + L), L = diag(lambda) - p p^*, in discrete time by the bilinear rule.
 
     Where powers of A are needed, A is a real matrix ``(H, N, N)`` on the real and imaginary parts of the kept states
@@ -42,7 +42,7 @@ class LowRankSystem(System):
         return d * v - d * self.p * (self._along_p(d * v) / (1 + self._along_p(d * self.p)))
 
     def in_pairs(self) -> Pairs:
-        """By the whole matrix: O(N^2) a step and feature."""
+        """By the whole matrix: O(N^2) per step and feature."""
         a, b, c = self._squares(0), self._krylov(1)[..., 0], self._row()
 
         def step(input: Tensor, state: Tensor) -> Tensor:
@@ -190,7 +190,7 @@ class LowRankSpace(StateSpace):
         rates, basis = normal_basis(size)
         b, p = (basis.mH @ vector.to(basis.dtype) for vector in (legs(size)[1], low_rank(size)))
         b = torch.complex(b.real, b.imag.clamp(-2, 2))
-        self.begin(rates.expand(self.copies, -1), b.expand(self.copies, -1))
+        self.initialise(rates.expand(self.copies, -1), b.expand(self.copies, -1))
         self.weight_p.copy_(torch.view_as_real(p))
 
     def discretize(self) -> LowRankSystem:

@@ -10,7 +10,7 @@ from torch import Tensor
 from engram.errors import check_choice
 from engram.loops import powers
 from engram.nn._hippo import INITS, diagonal
-from engram.nn._state_space import Pairs, StateSpace, System, complex_of
+from engram.nn._state_space import DiscreteSystem, Pairs, StateSpace, complex_of
 
 METHODS = ("bilinear", "zoh")
 
@@ -21,10 +21,10 @@ def real_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class DiagonalSystem(System):
+class DiagonalSystem(DiscreteSystem):
     """A = diag(a): every power is a product of two from short tables, a^(im + j) = a^(im) a^j.
 
-    So kernels and states are products of real matrices: O(N) a step and feature, and nothing of the size of T x N.
+    So kernels and states are products of real matrices: O(N) per step and feature, and nothing of the size of T x N.
     """
 
     a: Tensor  # (H, N/2)
@@ -94,7 +94,7 @@ class DiagonalSpace(StateSpace):
 
     def reset_parameters(self) -> None:
         rates = diagonal(self.init, 2 * self.pairs).expand(self.copies, -1)
-        self.begin(rates, torch.ones_like(rates))
+        self.initialise(rates, torch.ones_like(rates))
 
     def discretize(self) -> DiagonalSystem:
         """Zero-order hold, a = exp(D l), b = (exp(D l) - 1)/l B; or bilinear, a = (1 + D l/2)/(1 - D l/2),

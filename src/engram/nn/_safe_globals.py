@@ -16,7 +16,7 @@ from engram.nn._lem import LEMState
 from engram.nn._lstm import LSTMState
 from engram.nn._rac import RACState, ScaledRACState
 from engram.nn._recurrent import Recurrent
-from engram.nn._s4_block import S4State
+from engram.nn._s4_cell import S4State
 from engram.nn._state_space import StateSpace
 from engram.nn._tensor_net import TensorNet
 

@@ -39,7 +39,7 @@ class Pairs(NamedTuple):
     """2 Re(C s) of a channel, ``(B, H)``."""
 
 
-class System(ABC):
+class DiscreteSystem(ABC):
     """The system in discrete time. States are complex ``(B, H, N/2)``; B may be anything that broadcasts."""
 
     c: Tensor
@@ -47,7 +47,7 @@ class System(ABC):
 
     @abstractmethod
     def step(self, input: Tensor, state: Tensor) -> Tensor:
-        """A s + B u for an input ``(B, H)``: O(N) a feature."""
+        """A s + B u for an input ``(B, H)``: O(N) per feature."""
 
     def read(self, state: Tensor) -> Tensor:
         """2 Re(C s), ``(B, H)``."""
@@ -104,8 +104,8 @@ class StateSpace(nn.Module, ABC):
         copies = features if n_ssm is None else check_size("n_ssm", n_ssm)
         if features % copies:
             raise OptionError(
-                f"n_ssm must divide hidden_size, for each copy serves as many features as the others; got "
-                f"{copies} for {features}. Use None for a copy a feature"
+                f"n_ssm must divide hidden_size, because each copy serves the same number of features; got "
+                f"{copies} for {features}. Use None for a copy per feature"
             )
         check_between("dt_max", dt_max, check_between("dt_min", dt_min, 0, math.inf), math.inf)
         self.features, self.pairs, self.copies = features, state_size // 2, copies
@@ -118,8 +118,8 @@ class StateSpace(nn.Module, ABC):
         self.weight_b, self.weight_c = empty(copies, self.pairs, 2), empty(channels, features, self.pairs, 2)
         self.log_step, self.skip = empty(features), empty(features)
 
-    def begin(self, rates: Tensor, b: Tensor) -> None:
-        """Draw the weights anew, lambda and B given."""
+    def initialise(self, rates: Tensor, b: Tensor) -> None:
+        """Sample the initial weights, lambda and B given."""
         with torch.no_grad():
             self.log_decay.copy_(torch.log(-rates.real))
             self.frequency.copy_(-rates.imag)
@@ -148,11 +148,11 @@ class StateSpace(nn.Module, ABC):
 
     @abstractmethod
     def reset_parameters(self) -> None:
-        """Draw the weights anew."""
+        """Sample the initial weights again."""
 
     @abstractmethod
     def discretize(self) -> Any:
-        """The :class:`System` of these weights."""
+        """The :class:`DiscreteSystem` of these weights."""
 
     def extra_repr(self) -> str:
         return f"{self.features}, state_size={2 * self.pairs}, n_ssm={self.copies}"

@@ -18,15 +18,18 @@ class TensorNet(nn.Module, ABC):
         \qquad f(x) = \sigma(A x + b)
 
     Args:
-        input_size: n, the numbers of an input (a patch).
-        rank: r, the rank of the tensor: the width of the network.
-        output_size: Y, the classes.
-        steps: d, the inputs; at least 2.
-        features: m, the numbers f(x); 0 takes the inputs as they are.
-        activation: sigma.
-        rescale: divide the scores of each example by a positive number, so that long products neither overflow nor
-            vanish: same arg max. :meth:`scores` gives the logarithm of that number too.
-        batch_first: input is ``(B, d, n)`` in place of ``(d, B, n)``.
+        input_size (int): n, how many numbers an input (a patch) has.
+        rank (int): r, the rank of the tensor: the width of the network.
+        output_size (int): Y, the classes.
+        steps (int): d, the number of inputs, at least 2.
+        features (int): m, how many numbers f(x) has; 0 takes the inputs as they are. Default: 4.
+        activation (str): sigma of f: ``identity``, ``tanh``, ``relu`` or ``sigmoid``. Default: ``relu``.
+        rescale (bool): divide the scores of each example by a positive number, so that long products neither overflow
+            nor vanish; the arg max is the same, and :meth:`scores` gives the number's logarithm. Default: False.
+        batch_first (bool): input is ``(B, d, n)`` in place of ``(d, B, n)``. Default: False.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
+        options: further arguments of a subclass.
 
     Input ``(d, B, n)``; output ``(B, Y)``. A starts as torch.nn.Linear's and b = 1, so that f is about 1: the slices of
     a core add up. Source: Khrulkov et al. 2018, Alkin 2024.
@@ -75,11 +78,11 @@ class TensorNet(nn.Module, ABC):
 
     @abstractmethod
     def _make(self, empty: Any) -> None:
-        """The parameters, not yet drawn."""
+        """The parameters, not yet initialised."""
 
     @abstractmethod
-    def _draw(self) -> None:
-        """Their start."""
+    def _initialise(self) -> None:
+        """Sample the initial values of the parameters."""
 
     @abstractmethod
     def _scores(self, features: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,11 +94,11 @@ class TensorNet(nn.Module, ABC):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draw all weights anew."""
+        """Sample all weights again."""
         if self.map is not None:
             self.map.reset_parameters()
             self.map.bias.fill_(1.0)
-        self._draw()
+        self._initialise()
 
     def encode(self, input: Tensor) -> Tensor:
         """f(x) of every input, ``(d, B, m)``."""
@@ -104,7 +107,7 @@ class TensorNet(nn.Module, ABC):
         if steps != self.steps or input.shape[-1] != self.input_size:
             raise ShapeError(
                 f"input must be {shape} with {self.steps} steps of {self.input_size} numbers: the network has one core "
-                f"a step, made for so many; got {tuple(input.shape)}"
+                f"per step; got {tuple(input.shape)}"
             )
         if not input.numel():
             raise ShapeError(f"input must hold at least one example, got {tuple(input.shape)}. Leave empty batches out")

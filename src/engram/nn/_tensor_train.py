@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import OptionError, ShapeError
+from engram.nn._bilinear import bilinear_last
 from engram.nn._rac import RAC
-from engram.nn._second_order import bilinear_last
 from engram.nn._tensor_net import TensorNet
 from engram.nn._unit import unit_rms
 
@@ -22,12 +22,26 @@ class TensorTrainNet(TensorNet):
     such a train (:meth:`from_circuit`).
 
     Args:
-        equal_cores: G_2 = ... = G_{d-1}.
-        own_cores: each class has cores of its own; else they share all but the last.
-        others: as :class:`TensorNet`.
+        input_size (int): n, how many numbers an input (a patch) has.
+        rank (int): r, the rank of the tensor: the width of the network.
+        output_size (int): Y, the classes.
+        steps (int): d, the number of inputs, at least 2.
+        features (int): m, how many numbers f(x) has; 0 takes the inputs as they are. Default: 4.
+        activation (str): sigma of f: ``identity``, ``tanh``, ``relu`` or ``sigmoid``. Default: ``relu``.
+        rescale (bool): divide the scores of each example by a positive number, so that long products neither overflow
+            nor vanish; the arg max is the same, and :meth:`scores` gives the number's logarithm. Default: False.
+        batch_first (bool): input is ``(B, d, n)`` in place of ``(d, B, n)``. Default: False.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
+        equal_cores (bool): one core for all inner inputs, G_2 = ... = G_{d-1}. Default: False.
+        own_cores (bool): cores of its own for each class; False: classes share all cores but the last. Default: False.
+
+    Input ``(d, B, n)``; output ``(B, Y)``.
 
     Parameters: ``first`` ``(g, m, r)``, ``inner`` ``(g, d-2 or 1, r, m, r)``, ``last`` ``(g, r, m, Y/g)``; g = Y with
-    ``own_cores``, else 1. Cost: O(d m r^2) an example.
+    ``own_cores``, else 1. Cost: O(d m r^2) per example.
+
+    Source: Khrulkov et al. 2018; equal cores, Alkin 2024.
     """
 
     source = "Khrulkov et al. 2018"
@@ -42,8 +56,8 @@ class TensorTrainNet(TensorNet):
         self.inner = empty(groups, min(1, self.steps - 2) if equal_cores else self.steps - 2, r, m, r)
         self.last = empty(groups, r, m, self.output_size // groups)
 
-    def _draw(self) -> None:
-        """G^{:i:} = I/m + N(0, 1/(4 r m)), so that a product of many is near one; the ends N(0, 1/m) (2.7)."""
+    def _initialise(self) -> None:
+        """G^{:i:} = I/m + N(0, 1/(4 r m)), so that a product of many is near one; the ends N(0, 1/m)."""
         nn.init.normal_(self.first, std=self.features**-0.5)
         nn.init.normal_(self.last, std=(self.features * self.rank) ** -0.5)
         nn.init.normal_(self.inner, std=0.5 * (self.features * self.rank) ** -0.5)
@@ -94,7 +108,7 @@ class TensorTrainNet(TensorNet):
             )
         rank, modes, _ = core.shape
         if readout.dim() != 2 or readout.shape[1] != rank:
-            raise ShapeError(f"readout must be (classes, {rank}), one column a channel; got {tuple(readout.shape)}")
+            raise ShapeError(f"readout must be (classes, {rank}), one column per channel; got {tuple(readout.shape)}")
         net = cls(modes, rank, len(readout), steps, features=0, equal_cores=True, device=core.device, dtype=core.dtype)
         net.first[0] = cell.weight_ih.mT * cell.initial_state(1).product
         net.inner[0] = core

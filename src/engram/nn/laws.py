@@ -1,7 +1,9 @@
-"""The laws of initial weights: what fills a weight in place, told the cell that has it for its sizes.
+"""Initial distributions of weights.
 
-A cell declares each parameter with its law (:meth:`BareCell.declare`), and a layer may give its cells other ones. They
-are objects rather than functions, so that a layer which holds them can be saved.
+A law is called as ``law(weight, cell)`` and fills the weight in place; it may read the sizes of the cell. A cell
+declares each parameter with its law (:meth:`BareCell.declare`), and a layer takes others:
+``RNN(3, 8, laws={"bias": engram.nn.laws.Constant(0.0)})``. Laws are objects and not functions, so that a layer which
+holds them can be saved.
 """
 
 import math
@@ -20,7 +22,11 @@ Law = Callable[[Tensor, Any], object]
 
 @dataclass(frozen=True)
 class Constant:
-    """The same number everywhere."""
+    """The same number everywhere.
+
+    Args:
+        value (float): the number.
+    """
 
     value: float
 
@@ -30,7 +36,11 @@ class Constant:
 
 @dataclass(frozen=True)
 class Uniform:
-    """U(-bound, bound), real and imaginary parts alike; default: 1/sqrt(H), the law of torch.nn.RNN."""
+    """U(-bound, bound), real and imaginary parts alike.
+
+    Args:
+        bound (float or None): Default: None, which is 1/sqrt(H), as in torch.nn.RNN.
+    """
 
     bound: float | None = None
 
@@ -41,7 +51,11 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Normal:
-    """N(0, deviation^2)."""
+    """N(0, deviation^2).
+
+    Args:
+        deviation (float): the standard deviation.
+    """
 
     deviation: float
 
@@ -51,7 +65,11 @@ class Normal:
 
 @dataclass(frozen=True)
 class Glorot:
-    """A variance of 2/(D + H), normal; or uniform over real and imaginary parts alike (Glorot and Bengio 2010)."""
+    """A variance of 2/(D + H) (Glorot and Bengio 2010).
+
+    Args:
+        uniform (bool): uniform, real and imaginary parts alike, in place of normal. Default: False.
+    """
 
     uniform: bool = False
 
@@ -62,7 +80,7 @@ class Glorot:
 
 @dataclass(frozen=True)
 class Xavier:
-    """U(-s, s) of a matrix (a, b), s = sqrt(6/(a + b)): the one of torch.nn.init."""
+    """U(-s, s) of a matrix (a, b), s = sqrt(6/(a + b)), as torch.nn.init.xavier_uniform_."""
 
     def __call__(self, weight: Tensor, cell: Any) -> None:
         nn.init.xavier_uniform_(weight)
@@ -78,7 +96,12 @@ class Identity:
 
 @dataclass(frozen=True)
 class Orthogonal:
-    """An orthogonal (or unitary) matrix: uniform among all, or by an ``init`` of :class:`engram.maps.Exponential`."""
+    """A random orthogonal (or unitary) matrix.
+
+    Args:
+        init (str): ``haar``, ``henaff``, ``cayley`` or ``identity``, as in :class:`engram.maps.Exponential`. Default:
+            ``""``, uniform over all orthogonal matrices, of either determinant.
+    """
 
     init: str = ""
 

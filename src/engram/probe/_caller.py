@@ -1,7 +1,7 @@
-"""How a model is called, whatever its order of dimensions, its form of output and its kind of input."""
+"""Calling any model in one way, whatever its order of dimensions, its form of output and its kind of input."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -14,13 +14,15 @@ from engram.models import Network
 
 
 class Caller:
-    """Calls a module time first; the order of its own dimensions must be set in ``batch_first``.
+    """Calls a module with inputs ``(T, B, D)``, time first.
 
     Attributes:
-        module, input_size: the model, and D.
-        batch_first: whether the module reads ``(B, T, D)``.
-        symbols: whether it reads symbols: it is then given vectors over the symbols in place of one-hot ones.
-        dtype, device: of its numbers.
+        module: the model.
+        input_size: D.
+        batch_first: whether the module reads ``(B, T, D)``; set by the subclass.
+        symbols: whether it reads integers; it is then given vectors over the symbols, one-hot ones among them.
+        dtype: of its numbers.
+        device: of its numbers.
     """
 
     batch_first: bool
@@ -40,23 +42,22 @@ class Caller:
             raise OptionError(f"{type(module).__name__} does not say how many inputs it reads: give input_size")
         self.input_size = check_size("input_size", size)
 
-    def draw(self, steps: int, batch: int, generator: torch.Generator) -> Tensor:
-        """Inputs ``(T, B, D)`` without a pattern: standard normal numbers, or one-hot symbols."""
+    def sample(self, steps: int, batch: int, generator: torch.Generator) -> Tensor:
+        """Random inputs ``(T, B, D)``: standard normal numbers, or one-hot symbols."""
         if self.symbols:
-            drawn = torch.randint(self.input_size, (steps, batch), generator=generator)
-            inputs = nn.functional.one_hot(drawn, self.input_size)
+            symbols = torch.randint(self.input_size, (steps, batch), generator=generator)
+            inputs = nn.functional.one_hot(symbols, self.input_size)
         else:
             inputs = torch.randn(steps, batch, self.input_size, generator=generator, dtype=torch.float64)
         return inputs.to(self.device, self.dtype)
 
-    def _try(self, inputs: Tensor) -> Tensor:
-        """The bare output of a call with either order of dimensions; its rank is checked here."""
-        return _parted(self._raw(inputs.transpose(0, 1) if self.batch_first else inputs))[0]
+    def _output(self, inputs: Tensor) -> Tensor:
+        """The output as the module returns it, in its own order of dimensions."""
+        return _parted(self._returned(inputs))[0]
 
     def _call(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """Time first to time first: outputs ``(S, B, C)``, real, and the state as it came."""
-        result = self._raw(inputs.transpose(0, 1) if self.batch_first else inputs, state)
-        output, after = _parted(result)
+        """Outputs ``(S, B, C)``, real and time first, and the state as the module returns it."""
+        output, after = _parted(self._returned(inputs, state))
         if output.is_complex():
             output = torch.view_as_real(output).flatten(-2)
         if output.dim() == 2:
@@ -66,44 +67,44 @@ class Caller:
         steps, batch = inputs.shape[:2]
         if output.shape[1] != batch or output.shape[0] not in (1, steps):
             raise ShapeError(
-                f"the model must give one output a sequence, or one a step; of {steps} steps and {batch} sequences it "
-                f"made {tuple(output.shape)} (time first)"
+                f"the model must give one output per sequence, or one per step; for {steps} steps and {batch} "
+                f"sequences it returned the shape {tuple(output.shape)} (time first)"
             )
         return output, after
 
-    def _raw(self, inputs: Tensor, state: Any = None) -> Any:
+    def _returned(self, inputs: Tensor, state: Any = None) -> Any:
+        """What the module returns; its errors are ours, in one line."""
+        x = inputs.transpose(0, 1) if self.batch_first else inputs
         try:
-            with self._reading(inputs) as given:
+            with self._vectors_for_symbols(x) if self.symbols else nullcontext():
+                given = x.argmax(-1) if self.symbols else x
                 return self.module(given) if state is None else self.module(given, state)
         except EngramError:
             raise
         except Exception as error:  # a model of someone else may raise anything
-            raise ShapeError(f"the model refused inputs of shape {tuple(inputs.shape)}: {said_by(error)}") from error
+            raise ShapeError(f"the model refused inputs of shape {tuple(x.shape)}: {first_line(error)}") from error
 
     @contextmanager
-    def _reading(self, inputs: Tensor) -> Iterator[Tensor]:
-        """What the module is handed; of symbols, the layer that reads them is given the vectors in their place."""
-        if not self.symbols:
-            yield inputs
-            return
+    def _vectors_for_symbols(self, inputs: Tensor) -> Iterator[None]:
+        """Within, the layer that reads symbols is given these vectors over the symbols in their place."""
         if self._embedding is not None:
             vectors = inputs @ self._embedding.weight
             hook: Any = self._embedding.register_forward_hook(lambda *_: vectors)
         else:
             hook = self.module.core.register_forward_pre_hook(lambda _, given: (inputs, *given[1:]))  # type: ignore[union-attr]
         try:
-            yield inputs.argmax(-1)
+            yield
         finally:
             hook.remove()
 
 
-def said_by(error: Exception) -> str:
-    """What a library that is not ours said: the first line, at most 300 letters."""
+def first_line(error: Exception) -> str:
+    """The class of an error and the first line of its message, at most 300 characters."""
     return f"{type(error).__name__}: {one_line(next(iter(str(error).strip().splitlines()), ''), 300)}"
 
 
 def _check_numbers(module: nn.Module) -> None:
-    """A model without numbers in it cannot be measured."""
+    """Refuse a model whose weights hold no numbers."""
     for tensor in (*module.parameters(), *module.buffers()):
         if is_lazy(tensor):
             raise OptionError(
@@ -117,7 +118,7 @@ def _check_numbers(module: nn.Module) -> None:
 
 
 def _found_size(module: nn.Module) -> int | None:
-    """The inputs that the first part with such a thing reads."""
+    """The input size of the first submodule that states one."""
     for part in module.modules():
         for name in ("input_size", "in_features", "in_channels", "num_embeddings"):
             size = getattr(part, name, None)
@@ -127,7 +128,7 @@ def _found_size(module: nn.Module) -> int | None:
 
 
 def _parted(result: Any) -> tuple[Tensor, Any]:
-    """Output and state of what a module returned."""
+    """Output and state out of what a module returned."""
     output, state = result, None
     if isinstance(result, tuple | list) and result:
         output, state = result[0], result[1] if len(result) == 2 else None

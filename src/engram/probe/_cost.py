@@ -1,33 +1,30 @@
-"""What a profile will cost, told before it starts."""
+"""What a profile will cost, said before it starts."""
 
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from engram.probe._capacity import LEAST, MOST, PAIRS, WIDEST, reading_steps
-from engram.probe._gradient import EXACT, PROBES
-from engram.probe._linear import LARGEST, paths
-from engram.probe._reached import DIRECTIONS
 from engram.probe._subject import Subject
-from engram.probe._tangents import push
 
-FOLLOWED = 16
-"""Lyapunov exponents, the largest."""
 FLOPS = 5e9
-"""Of matrix products in float64, a second."""
+"""Floating point operations per second of a product of matrices in float64."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Passes over whole sequences, single steps, and seconds as one measured call foretells them."""
+    """Passes over whole sequences, calls of a single step, and the seconds that they will take."""
 
-    passes: int
-    steps: int
-    seconds: float
+    passes: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.passes + other.passes, self.steps + other.steps, self.seconds + other.seconds)
 
     def words(self) -> str:
         return (
@@ -35,61 +32,50 @@ class Cost:
         )
 
 
-def cost(subject: Subject, inputs: Tensor, parts: tuple[str, ...]) -> Cost:
-    """From one measured call of each kind: a pass, a pass with its gradient, a step, a step with its tangents.
+@dataclass(frozen=True)
+class Timings:
+    """Seconds of the calls that parts are made of. Each is timed when somebody asks, once.
 
-    A pass over many rows is taken as a + b rows, from one sequence and from the batch.
+    subject, inputs: the model, and the sequences ``(T, B, D)`` that it will read.
     """
-    length, batch = inputs.shape[:2]
-    steps, size = length if subject.can_step else 0, subject.state_size
-    with subject:
-        small, whole = _timed(lambda: subject.outputs(inputs[:, :1])), _timed(lambda: subject.outputs(inputs))
-        back = _timed(lambda: _backward(subject, inputs)) if "gradient_reach" in parts else 0.0
-        call = _timed(lambda: subject.outputs(inputs[:1])) if steps else 0.0
-        follow = _timed(lambda: _tangents(subject, inputs)) if steps and "lyapunov" in parts else 0.0
-    slope = max(0.0, whole - small) / max(1, batch - 1)
 
-    def run(rows: float) -> float:
-        return small + slope * rows
+    subject: Subject
+    inputs: Tensor
 
-    probes = subject.output_size if subject.output_size <= EXACT else PROBES
-    read = min(size or subject.output_size, WIDEST)
-    rows, times = 2 * min(max(LEAST, 20 * read), MOST), reading_steps(length)
-    algebra = 2.0 * rows * read * (read + length * subject.input_size + PAIRS) / FLOPS
-    table = {
-        "gradient_reach": (1 + probes, 2 * steps, probes * back + 6 * steps * call),
-        "fisher_memory": (2, 2, 4 * call + run(2 * size) / length) if steps else (0, 0, 0.0),
-        "memory_capacity": (1, times if steps else 0, run(rows / times) + times * call + algebra),
-        "spectrum": (0, 0, 0.03 * (size if size <= LARGEST else DIRECTIONS)),
-        "lyapunov": (0, steps, steps * follow),
-        "separation_rank": (1, 0, run(729) * 6 / length),
-        "structure": (0, 0, 0.0),
-    }
-    if steps and size > LARGEST:  # products with the Jacobian, one by one from the right, all at once from the left
-        table["fisher_memory"] = (0, DIRECTIONS + 2 * steps, 3 * (DIRECTIONS + steps) * call + 3 * run(DIRECTIONS))
-    asked = [table[part] for part in parts]
-    return Cost(sum(row[0] for row in asked), sum(row[1] for row in asked), sum(row[2] for row in asked))
+    @cached_property
+    def step(self) -> float:
+        """One step of all sequences; 0 where the state cannot be passed in."""
+        return seconds_of(lambda: self.subject.outputs(self.inputs[:1])) if self.subject.can_step else 0.0
+
+    @cached_property
+    def backward(self) -> float:
+        """A pass over the sequences and its gradient."""
+        return seconds_of(lambda: _backward(self.subject, self.inputs))
+
+    def forward(self, rows: float) -> float:
+        """A pass over so many sequences, a + b rows: from a pass over one and a pass over the batch."""
+        return self._first + self._slope * rows
+
+    @cached_property
+    def _first(self) -> float:
+        return seconds_of(lambda: self.subject.outputs(self.inputs[:, :1]))
+
+    @cached_property
+    def _slope(self) -> float:
+        whole = seconds_of(lambda: self.subject.outputs(self.inputs))
+        return max(0.0, whole - self._first) / max(1, self.inputs.shape[1] - 1)
 
 
-def _backward(subject: Subject, inputs: Tensor) -> None:
-    """One forward and one backward pass, if there can be one."""
-    with torch.enable_grad(), suppress(Exception):  # what goes wrong is said by the part itself
-        x = inputs.detach().clone().requires_grad_()
-        torch.autograd.grad(subject.outputs(x)[-1].sum(), x)
-
-
-def _tangents(subject: Subject, inputs: Tensor) -> None:
-    """One step with the small differences that are followed."""
-    first = paths(subject, inputs)[:1]
-    with suppress(Exception):
-        state = subject.step(None, first[0]).detach()
-        frame = torch.eye(subject.state_size, min(FOLLOWED, subject.state_size)).to(state)
-        push(subject.step, state, first[0], frame.expand(len(state), -1, -1))
-
-
-def _timed(call: Callable[[], object]) -> float:
+def seconds_of(call: Callable[[], object]) -> float:
+    """The second call is timed: the first one may compile or allocate."""
     with torch.no_grad():
-        call()  # the first one may build things
+        call()
         begin = time.perf_counter()
         call()
         return time.perf_counter() - begin
+
+
+def _backward(subject: Subject, inputs: Tensor) -> None:
+    with torch.enable_grad(), suppress(Exception):  # what fails here fails again in the part, which says so
+        x = inputs.detach().clone().requires_grad_()
+        torch.autograd.grad(subject.outputs(x)[-1].sum(), x)

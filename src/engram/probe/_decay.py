@@ -6,20 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 
 LEFT = 0.01
-"""What counts as gone: one hundredth of the largest."""
+"""Below one hundredth of the largest value counts as gone."""
 FEW = 3
-"""Fewer points than this tell nothing of a law."""
+"""Fewer points than this show no law."""
 
 
 @dataclass(frozen=True)
 class Decay:
     """A law fitted to g_k > 0, k = 1 .. K, by least squares on the logarithms.
 
-    exponential: log g = a + b k; polynomial: log g = a + b log(1 + k); the one with the smaller error is taken. It is
-    called ``flat`` if it changes by less than a factor of 2 over the lags measured, ``irregular`` if it explains less
-    than half of the variance of log g, ``none`` if fewer than three lags are above zero.
+    exponential: log g = a + b k; polynomial: log g = a + b log(1 + k); the one with the smaller error. It is ``flat``
+    if it changes by less than a factor of 2 over the lags, ``irregular`` if it explains less than half of the variance
+    of log g, ``none`` if fewer than three lags are above zero.
 
-    kind: the law. rate: b. change: the fitted g_K / g_1. r2: the share of the variance of log g that is explained.
+    kind: one of these names. rate: b. change: the fitted g_K / g_1. r2: the explained share of the variance of log g.
     """
 
     kind: str
@@ -29,7 +29,7 @@ class Decay:
 
 
 def fit_decay(norms: np.ndarray) -> Decay:
-    """The law of a curve ``(K+1)`` over the lags 0 .. K; lag 0, where the input enters, is left out.
+    """The law of a curve ``(K+1)`` over the lags 0 .. K, fitted from lag 1 on.
 
     >>> fit_decay(0.9 ** np.arange(50)).kind, fit_decay((1 + np.arange(500.0)) ** -2).kind
     ('exponential', 'polynomial')
@@ -57,7 +57,7 @@ def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
 
 
 def horizon(norms: np.ndarray) -> int | None:
-    """The first lag from which on less than 1 % of the largest value is left; None if that is past the last lag."""
+    """The first lag from which on less than 1 % of the largest value is left; None if that is beyond the last lag."""
     if not np.nanmax(norms, initial=0.0):
         return 0
     large = np.flatnonzero(norms >= LEFT * np.nanmax(norms))
@@ -65,8 +65,8 @@ def horizon(norms: np.ndarray) -> int | None:
     return None if last == len(norms) - 1 else last + 1
 
 
-def foreseen_horizon(norms: np.ndarray, law: Decay) -> float | None:
-    """Where an exponential or polynomial law that falls reaches 1 %, for a curve that does not get there."""
+def expected_horizon(law: Decay) -> float | None:
+    """The lag where a falling law, exponential or polynomial, reaches 1 % of its value at lag 0; None for others."""
     if law.rate >= 0 or law.kind not in ("exponential", "polynomial"):
         return None
     first = math.log(LEFT) / law.rate

@@ -1,64 +1,65 @@
-"""A model near one of its states: W and v of its step, for the measures that are of matrices."""
+"""A step near one of its states: h -> W h + v s, for the parts that measure matrices."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from engram.errors import OptionError
-from engram.probe._fisher_steps import linearise
-from engram.probe._reached import Reached, reached
-from engram.probe._subject import Subject
+from engram.errors import ShapeError
+from engram.probe._tangents import Step, step_with_tangents
 
-LARGEST = 512
-"""The most numbers of a state of which the Jacobian is made; of more, what a signal reaches first."""
-
-WIDE = 256
-"""Above, small differences are followed along one sequence only."""
+LARGEST_JACOBIAN = 512
+"""The most numbers of a state whose whole Jacobian is computed."""
 
 
-def paths(subject: Subject, inputs: Tensor) -> Tensor:
-    """The sequences of ``inputs`` ``(T, B, D)`` along which Lyapunov exponents are taken."""
-    return inputs if subject.state_size <= WIDE else inputs[:, :1]
+def linearise(step: Step, state: Tensor, input: Tensor, direction: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """W = d step / d state (N, N) and v = d step / d input . direction (N,) at one state and one input.
+
+    Near that state the step is h -> W h + v s, which is what :func:`engram.probe.fisher_memory` takes.
+
+    Args:
+        step: from states (B, N) and inputs (B, D) to the next states (B, N).
+        state: (N,).
+        input: (D,).
+        direction: (D,), how the signal s changes the input. Default: all inputs alike, length 1.
+
+    >>> from engram.probe import fisher_memory
+    >>> line, into = torch.diag(torch.ones(2, dtype=torch.float64), -1), torch.eye(3, dtype=torch.float64)[:1]
+    >>> step = lambda h, x: torch.tanh(h @ line.T + x @ into)
+    >>> W, v = linearise(step, torch.zeros(3).double(), torch.zeros(1).double())
+    >>> fisher_memory(W, v, lags=3).curve.round(4).tolist()
+    [1.0, 0.5, 0.3333]
+    """
+    if state.ndim != 1 or input.ndim != 1:
+        raise ShapeError(f"one state (N,) and one input (D,) are needed, got {state.shape} and {input.shape}")
+    size, along = len(state), signal_direction(direction, input)
+    frame = torch.eye(size, size + 1, dtype=state.dtype)
+    input_frame = torch.cat([along.new_zeros(len(along), size), along[:, None]], 1)
+    moved = step_with_tangents(step, state[None], input[None], frame[None], input_frame[None])[1][0]
+    return moved[:, :size], moved[:, size]
+
+
+def signal_direction(direction: Tensor | None, input: Tensor) -> Tensor:
+    """How a signal changes the inputs ``(D,)``. Default: all alike, length 1."""
+    if direction is None:
+        return torch.full_like(input, len(input) ** -0.5)
+    if direction.shape != input.shape:
+        raise ShapeError(f"direction must have the shape of one input, {tuple(input.shape)}, got {direction.shape}")
+    return direction.to(input)
 
 
 @dataclass(frozen=True)
 class Tangent:
-    """h -> W h + v s near a state; ``linear`` tells that it is so everywhere.
+    """The linear step h -> W h + v s near a state.
 
-    matrix: W = d h' / d h ``(N, N)``. signal: v ``(N,)``, of all inputs alike. radius: the spectral radius of W.
+    matrix: W ``(N, N)``. signal: v ``(N,)``. linear: whether the model is this linear step everywhere.
     """
 
     matrix: Tensor
     signal: Tensor
     linear: bool
-    radius: float
 
-
-def tangent(subject: Subject, inputs: Tensor) -> Tangent:
-    """The Jacobian of a step at the state that the first sequence of ``inputs`` ``(T, B, D)`` leads to.
-
-    The step is taken as linear if the Jacobian at another state, of the second half alone, is the same.
-    """
-    one = inputs[:, :1]
-    with subject:
-        far, near = (subject.advance(None, part)[1].detach()[0] for part in (one, one[len(one) // 2 :]))
-        matrix, signal = linearise(subject.step, far, one[-1, 0])
-        other, _ = linearise(subject.step, near * 0.5, one[0, 0])
-    scale = float(matrix.abs().max()) + 1e-30
-    linear = float((matrix - other).abs().max()) < 1e-4 * scale
-    radius = float(torch.linalg.eigvals(matrix.double()).abs().max())
-    return Tangent(matrix.detach(), signal.detach(), linear, radius)
-
-
-def sampled(subject: Subject, inputs: Tensor) -> Reached:
-    """Of a state too large for :func:`tangent`, at the same state: the directions that a signal reaches first."""
-    one = inputs[:, :1]
-    with subject:
-        return reached(subject.step, subject.advance(None, one)[1].detach()[0], one[-1, 0])
-
-
-def check_state(subject: Subject) -> None:
-    """A model without a state to hand in is refused."""
-    if not subject.can_step:
-        raise OptionError(f"the state of this model cannot be handed in: {subject.no_state}")
+    @property
+    def radius(self) -> float:
+        """The spectral radius of W."""
+        return float(torch.linalg.eigvals(self.matrix.double()).abs().max())

@@ -1,22 +1,29 @@
 """The recurrent matrices of a module, wherever they are in it."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from engram.maps import mapped_weights
 from engram.nn import Recurrent
 
-Found = tuple[str, Tensor, Any, tuple[Tensor, ...]]
+
+class RecurrentMatrix(NamedTuple):
+    """A square weight_hh: its name in torch, the matrix, its map (None without one) and the map's parameters."""
+
+    name: str
+    weight: Tensor
+    map: Any
+    parameters: tuple[Tensor, ...]
 
 
-def recurrent_matrices(module: nn.Module) -> list[Found]:
-    """Name, matrix, map and free parameters of every square weight_hh, by torch's names."""
+def recurrent_matrices(module: nn.Module) -> list[RecurrentMatrix]:
+    """Every square weight_hh of a module and its parts."""
     return [found for path, part in module.named_modules() for found in _of(part, f"{path}." if path else "")]
 
 
-def _of(part: nn.Module, path: str) -> Iterator[Found]:
+def _of(part: nn.Module, path: str) -> Iterator[RecurrentMatrix]:
     if isinstance(part, Recurrent):
         weights = [(f"weight_hh{suffix}", cell) for suffix, cell in part.named_cells() if hasattr(cell, "weight_hh")]
     else:
@@ -27,4 +34,4 @@ def _of(part: nn.Module, path: str) -> Iterator[Found]:
         if isinstance(weight, Tensor) and weight.dim() == 2 and weight.shape[0] == weight.shape[1]:
             maps = dict(zip(getattr(owner, "parametrizations", ()), mapped_weights(owner), strict=False))
             map, free = maps.get("weight_hh", (None, ()))
-            yield path + name, weight.detach().cpu(), map, free
+            yield RecurrentMatrix(path + name, weight.detach().cpu(), map, free)

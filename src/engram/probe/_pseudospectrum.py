@@ -1,9 +1,9 @@
-"""Where a small change of W could put an eigenvalue: the smallest singular value of z I - W on a grid of the plane.
+"""Pseudospectrum: where a small change of W could put an eigenvalue.
 
     z is an eigenvalue of W + E for some |E|_2 <= eps   <=>   sigma_min(z I - W) <= eps.
 
 For a normal W that is the distance to the nearest eigenvalue; a non-normal W has it much smaller, and grows before it
-decays: max_t |W^t| >= (|z| - 1) / sigma_min(z I - W) for every |z| > 1 (Kreiss).
+decays: max_t |W^t| >= (|z| - 1) / sigma_min(z I - W) for every |z| > 1 (Kreiss; see Trefethen and Embree 2005).
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,12 @@ from scipy.linalg.lapack import dsterf  # eigenvalues of a tridiagonal matrix, w
 from torch import Tensor
 
 from engram.errors import check_between, check_size
-from engram.probe._plain import plain, square
+from engram.figures import SKY
+from engram.probe._arrays import square_matrix
+from engram.probe._json import as_json
 
 ITERATIONS = 80
+"""Of Lanczos, at most."""
 RIGHT = 1e-4
 """Relative, of each singular value: enough for a picture."""
 SETTLED = 1e-6
@@ -44,34 +47,29 @@ class Pseudospectrum:
             return float(np.where(away > 0, away / self.smallest, 1).max(initial=1))
 
     def to_dict(self) -> dict[str, Any]:
-        return {**plain(self), "kreiss": plain(self.kreiss)}
+        return {**as_json(self), "kreiss": as_json(self.kreiss)}
 
-    def words(self) -> str:
-        grows = f"some state must grow at least {self.kreiss:.3g} times" if self.kreiss > 1.01 else "no state need grow"
-        return (
-            "Pseudospectrum: the line marked 10^-k encloses where eigenvalues can go if the matrix changes by 10^-k. "
-            f"By it, {grows} before it decays."
-        )
-
-    def draw(self, axes: Any) -> None:
-        """Lines of 10^-1, 10^-2, ..."""
+    def plot(self, axes: Any) -> None:
+        """Contours at 10^-1 (outermost), 10^-2, ..., down to 10^-8."""
         height = np.log10(np.maximum(self.smallest, 1e-16))
         levels = np.arange(max(-8, np.floor(height.min())), 0)
         if len(levels):
-            lines = axes.contour(
-                self.real, self.imag, height, levels=levels, cmap="viridis", vmin=-8, vmax=2, linewidths=0.8
-            )
-            axes.clabel(lines, fmt="$10^{%d}$", fontsize=7)
+            axes.contour(self.real, self.imag, height, levels=levels, colors=[SKY], linestyles="-", linewidths=0.8)
 
 
 def pseudospectrum(W: Tensor | np.ndarray, *, points: int = 48, reach: float | None = None) -> Pseudospectrum:
-    """sigma_min(z I - W) on points x points values of z, |Re z|, |Im z| <= reach (1.25 max(1, spectral radius)).
+    """sigma_min(z I - W) on a square grid of z.
 
     One Schur form W = P T P*, then at each z inverse Lanczos with triangular solves of N^2. For a real W the lower half
     plane mirrors the upper one. Where the departure from normality is small against the distance to the nearest
-    eigenvalue, it is that distance.
+    eigenvalue, that distance is taken.
+
+    Args:
+        W: (N, N), real or complex.
+        points: on a side of the grid.
+        reach: |Re z| and |Im z| up to this. Default: 1.25 max(1, spectral radius).
     """
-    matrix = square(W)
+    matrix = square_matrix(W)
     points = check_size("points", points, least=2)
     form = schur(matrix, output="complex")[0]
     if reach is None:

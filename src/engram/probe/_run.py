@@ -13,7 +13,7 @@ from engram.tasks import seeded
 from engram.train import RunDirectory, load_network
 
 LONGEST = 1000
-"""Steps of a task that are looked at unless more are asked for."""
+"""Steps of a task that are measured by default."""
 
 
 def profile_run(
@@ -30,27 +30,30 @@ def profile_run(
 
     Args:
         folder: the run directory; its last checkpoint is read.
-        best: the weights of the best validation, not the last.
-        length: the steps looked at, the first of a sequence; all up to 1,000 unless given. Of a shorter part, and of
-            more than 1,000 steps, the loss is half the squared last output, not that of the task.
-        batch, seed: of the sequences drawn.
-        allow: packages and files of a run with code outside engram, which is not imported else.
-        options: as :func:`profile`.
+        best: whether to take the weights of the best validation, or the last ones.
+        length: how many steps of a sequence are measured, from its start. Default: all, up to 1,000. With fewer steps
+            than the task has, the loss is half the squared last output in place of the task's.
+        batch: B, the test sequences.
+        seed: random seed of the test sequences.
+        allow: packages and files with code outside engram that the run may import. Default: none.
+        options: arguments of :func:`profile`: parts, name, loss, before, each.
     """
     run = RunDirectory(folder, allow)
     task, network = run.settings.task, load_network(folder, best=best, allow=allow)
     if len(task.input_shape) != 1:
-        raise RunError(f"{task.name} shows {task.input_shape} at a step: a probe reads vectors or symbols")
-    drawn = task.sample(batch, seeded(seed, "probe"))
-    steps = min(len(drawn.inputs), LONGEST if length is None else length)
-    if length is not None and length > len(drawn.inputs):
-        raise RunError(f"sequences of this run's task have {len(drawn.inputs)} steps: --length {length} is more")
+        raise RunError(
+            f"{task.name} shows inputs of the shape {task.input_shape} at a step: a probe needs vectors or symbols"
+        )
+    sample = task.sample(batch, seeded(seed, "probe"))
+    steps = min(len(sample.inputs), LONGEST if length is None else length)
+    if length is not None and length > len(sample.inputs):
+        raise RunError(f"length must be at most {len(sample.inputs)}, the steps of this run's task, got {length}")
 
     def loss(outputs: Tensor) -> Tensor:
-        return task.loss(outputs if task.answer == "every" else outputs[-1:], drawn)
+        return task.loss(outputs if task.answer == "every" else outputs[-1:], sample)
 
-    whole = steps == len(drawn.inputs)
-    inputs = drawn.inputs[:steps]
+    whole = steps == len(sample.inputs)
+    inputs = sample.inputs[:steps]
     trained = max((line["step"] for line in run.metrics()), default=0)
     name = f"{run.settings.model.label} on {task.name}, {trained:,} steps trained"
     options = {"name": name, "loss": loss if whole else None} | options

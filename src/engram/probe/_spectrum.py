@@ -1,9 +1,10 @@
-"""Eigenvalues, singular values and what lies between them: how far a matrix is from normal (spec/spectral.md 2, 5.3).
+"""Spectrum of a recurrent matrix: eigenvalues, singular values, and how far it is from normal.
 
     W = P (Lambda + R) P*,   P unitary, Lambda = diag(eigenvalues), R strictly upper triangular
-    |W|_F^2 = |Lambda|_F^2 + |R|_F^2,   d(W) = |R|_F  (Henrici's departure from normality, 0 iff W is normal).
+    |W|_F^2 = |Lambda|_F^2 + |R|_F^2,   d(W) = |R|_F: Henrici's departure from normality, 0 if and only if W is normal.
 
-Eigenvalues tell what happens in the end, |W^t| what happens on the way.
+Eigenvalues say what happens in the end, |W^t| what happens on the way.
+Source: Kerg, PhD thesis, section 2.3 (Schur decomposition and Henrici's departure), section 3.4 (transient growth).
 """
 
 import math
@@ -15,37 +16,28 @@ from scipy.linalg import schur
 from torch import Tensor
 
 from engram.errors import check_size
-from engram.probe._plain import plain, square
+from engram.figures import BLUE, MUTED, RED
+from engram.probe._arrays import square_matrix
+from engram.probe._cost import Cost
+from engram.probe._growth import ROUNDING, Growth, transient_growth
+from engram.probe._json import as_json
+from engram.probe._linear import LARGEST_JACOBIAN, Tangent
+from engram.probe._part import Part, Plot
 from engram.probe._pseudospectrum import Pseudospectrum, pseudospectrum
+from engram.probe._reached import DIRECTIONS
+from engram.probe._setup import Setup
 
-ROUNDING = 1e-10
-STILL = 1e-6  # a matrix that was trained in float32 is no nearer to its promise
-"""What counts as equal to 1."""
-
-
-@dataclass(frozen=True)
-class Growth:
-    """|W^t| against t, as far as it was followed."""
-
-    times: np.ndarray
-    norms: np.ndarray
-    """|W^t|_2 at these times; times[0] = 0, norms[0] = 1."""
-    proven: bool
-    """No later t can have a larger norm: |W^m| <= 1 was reached, so |W^(m+t)| <= |W^t|, and no t was left out."""
-
-    @property
-    def peak(self) -> float:
-        return float(self.norms.max())
-
-    @property
-    def peak_time(self) -> int:
-        """The first time at the peak, up to rounding: an orthogonal matrix has it at 0."""
-        return int(self.times[np.argmax(self.norms >= self.peak * (1 - ROUNDING))])
+ONE = 1e-6
+"""How near to 1 a radius counts as 1: a matrix trained in float32 is no nearer to it."""
 
 
 @dataclass(frozen=True)
-class Spectrum:
+class Spectrum(Part):
     """What :func:`spectrum` found."""
+
+    name = "spectrum"
+    title = "Spectrum"
+    question = "Do the recurrent matrix's modes decay, last or grow, and do they feed each other?"
 
     eigenvalues: np.ndarray
     """(N,), complex, the largest modulus first."""
@@ -56,12 +48,34 @@ class Spectrum:
     departure: float
     """d(W) = |R|_F, Henrici's departure from normality."""
     abscissa: float
-    """The largest eigenvalue of (W + W*) / 2: the numerical abscissa, log of the growth rate of exp(W t) at t = 0."""
+    """The largest eigenvalue of (W + W*) / 2, the numerical abscissa: the growth rate of |exp(W t)| at t = 0."""
     growth: Growth
+    """|W^t| over t."""
     pseudo: Pseudospectrum | None
+    """Where small changes of W can put eigenvalues; None if it was not asked for."""
+
+    @classmethod
+    def cost(cls, setup: Setup) -> Cost:
+        """The pseudospectrum takes the time: about 0.03 s per unit."""
+        size = setup.subject.state_size
+        return Cost(seconds=0.03 * (size if size <= LARGEST_JACOBIAN else DIRECTIONS))
+
+    @classmethod
+    def measure(cls, setup: Setup) -> "Spectrum":
+        """Of the recurrent matrix of the first layer; of a gated model, of its step's Jacobian."""
+        matrix = setup.subject.recurrent_matrix()
+        if matrix is not None:
+            return spectrum(matrix)
+        near = setup.jacobian
+        if isinstance(near, Tangent) and not near.linear:
+            setup.notes.append(
+                "gated model: the spectrum is that of the step's Jacobian at the state which the inputs lead to"
+            )
+        return spectrum(near.matrix)
 
     @property
     def radius(self) -> float:
+        """The largest modulus of an eigenvalue."""
         return float(np.abs(self.eigenvalues[0]))
 
     @property
@@ -72,12 +86,12 @@ class Spectrum:
 
     @property
     def diagonal_share(self) -> float:
-        """The rest, |Lambda|_F^2 / |W|_F^2: modes that keep to themselves."""
+        """|Lambda|_F^2 / |W|_F^2, the rest."""
         return 1 - self.triangular_share
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: all but the Schur form, complex numbers as [re, im]."""
-        kept = (
+        """For JSON: without the Schur form; complex numbers as [real, imaginary]."""
+        names = (
             "eigenvalues",
             "singular_values",
             "radius",
@@ -86,80 +100,73 @@ class Spectrum:
             "triangular_share",
             "abscissa",
         )
-        told = {name: plain(getattr(self, name)) for name in kept}
-        growth = {**plain(self.growth), "peak": plain(self.growth.peak), "peak_time": self.growth.peak_time}
-        return {**told, "growth": growth, "pseudospectrum": None if self.pseudo is None else self.pseudo.to_dict()}
+        growth = {**as_json(self.growth), "peak": as_json(self.growth.peak), "peak_time": self.growth.peak_time}
+        pseudo = None if self.pseudo is None else self.pseudo.to_dict()
+        return as_json({name: getattr(self, name) for name in names}) | {"growth": growth, "pseudospectrum": pseudo}
 
-    def words(self) -> str:
-        """What it means, for a student."""
+    def headline(self) -> str:
         if self.radius < ROUNDING:
             end = "every state is forgotten after at most N steps"
-        elif self.radius < 1 - STILL:
+        elif self.radius < 1 - ONE:
             end = f"in the end a state is halved every {math.log(2) / -math.log(self.radius):.3g} steps or faster"
-        elif self.radius <= 1 + STILL:
+        elif self.radius <= 1 + ONE:
             end = "the slowest mode neither grows nor decays"
         else:
             end = f"the fastest mode doubles every {math.log(2) / math.log(self.radius):.3g} steps"
-        if self.triangular_share < ROUNDING:
-            kind = "The matrix is normal: its modes do not feed each other, and the eigenvalues tell everything."
-        else:
-            kind = (
-                f"{self.triangular_share:.1%} of its weight (squared) feeds one mode into another: it is not normal "
-                f"(Henrici's departure {self.departure:.3g})"
-            )
-            top = self.growth
-            if self.radius > 1 + STILL:
-                kind += "."
-            elif top.peak > 1 + ROUNDING:
-                sure = "" if top.proven else f", as far as it was followed (t = {top.times[-1]})"
-                kind += f", and some state grows {top.peak:.3g} times, by step {top.peak_time}, before it decays{sure}."
-            else:
-                kind += ", but no state ever grows."
-        return f"Spectrum: the largest eigenvalue has modulus {self.radius:.4g}, so {end}. {kind}"
+        return f"{end} (the largest eigenvalue has modulus {self.radius:.4g})."
 
-    def draw(self, axes: Any) -> None:
+    def details(self) -> str:
+        if self.triangular_share < ROUNDING:
+            return "The matrix is normal: its modes do not feed each other."
+        departs = f"It is not normal: {self.triangular_share:.1%} of it (squared) feeds one mode into another"
+        departs += f" (Henrici's departure {self.departure:.3g})"
+        top = self.growth
+        if self.radius > 1 + ONE:
+            return f"{departs}."
+        if top.peak <= 1 + ROUNDING:
+            return f"{departs}, but no state ever grows."
+        sure = "" if top.proven else f", as far as it was followed (t = {top.times[-1]})"
+        return f"{departs}; some state grows {top.peak:.3g} times, by step {top.peak_time}, before it decays{sure}."
+
+    def brief(self) -> str:
+        return f"radius {self.radius:.3g}"
+
+    def plots(self) -> list[Plot]:
+        return [self.plot, self.plot_growth]
+
+    def plot(self, axes: Any) -> None:
         """Eigenvalues, the unit circle, and the lines of the pseudospectrum."""
         turn = np.linspace(0, 2 * np.pi, 361)
-        axes.plot(np.cos(turn), np.sin(turn), color="#888888", linewidth=0.9, linestyle=":")
+        axes.plot(np.cos(turn), np.sin(turn), color=MUTED, linewidth=0.9, linestyle=":")
         if self.pseudo is not None:
-            self.pseudo.draw(axes)
-        axes.plot(self.eigenvalues.real, self.eigenvalues.imag, ".", color="#b04a3a", markersize=4)
-        axes.set(xlabel="Re", ylabel="Im", aspect="equal")
-        axes.set_title(
-            f"Spectrum, departure {self.departure:.3g}, max |W^t| {self.growth.peak:.3g}", loc="left", fontsize=10
-        )
-        axes.spines[["top", "right"]].set_visible(False)
+            self.pseudo.plot(axes)
+        axes.plot(self.eigenvalues.real, self.eigenvalues.imag, ".", color=RED, markersize=4)
+        title = f"Spectrum: departure {self.departure:.2g}\nlargest |W^t| {self.growth.peak:.3g}"
+        words = "real part" + (" (contours: pseudospectrum, outermost 0.1)" if self.pseudo is not None else "")
+        axes.set(title=title, xlabel=words, ylabel="imaginary part", aspect="equal")
 
-    def draw_growth(self, axes: Any) -> None:
+    def plot_growth(self, axes: Any) -> None:
         """|W^t| and what the eigenvalues alone would give, radius^t."""
-        axes.plot(
-            self.growth.times,
-            self.radius ** self.growth.times.astype(float),
-            color="#888888",
-            linestyle=":",
-            label="radius^t",
-        )
-        axes.plot(self.growth.times, self.growth.norms, color="#0b5fa5", label="|W^t|")
-        axes.set(xlabel="steps t", ylabel="largest gain")
-        axes.set_yscale("log")
-        axes.set_ylim(max(min(self.growth.norms[-1], 1.0) / 2, 1e-6), 2 * self.growth.peak)
-        axes.set_title("Transient growth", loc="left", fontsize=10)
-        axes.legend(fontsize=7, frameon=False)
-        axes.spines[["top", "right"]].set_visible(False)
+        times, norms = self.growth.times, self.growth.norms
+        axes.plot(times, self.radius ** times.astype(float), color=MUTED, linestyle=":", label="radius^t")
+        axes.plot(times, norms, color=BLUE, label="|W^t|")
+        limits = (max(min(norms[-1], 1.0) / 2, 1e-6), 2 * self.growth.peak)
+        axes.set(title="Transient growth", xlabel="steps t", ylabel="largest gain", yscale="log", ylim=limits)
+        axes.legend()
 
 
 def spectrum(W: Tensor | np.ndarray, *, grid: int = 48, steps: int = 256) -> Spectrum:
-    """All of it for one matrix (N, N), real or complex.
+    """Eigenvalues, departure from normality, transient growth and pseudospectrum of one matrix.
 
     Args:
-        W: the recurrent matrix.
+        W: (N, N), real or complex.
         grid: points on a side of the pseudospectrum; 0: none.
         steps: how far every t of |W^t| is followed; then t doubles, up to 2^20, until |W^t| <= 1.
 
     >>> spectrum(np.array([[0.5, 3.0], [0.0, 0.5]]), grid=0).departure
     3.0
     """
-    matrix = square(W)
+    matrix = square_matrix(W)
     form = schur(matrix, output="complex")[0]
     values = form.diagonal()
     return Spectrum(
@@ -171,26 +178,3 @@ def spectrum(W: Tensor | np.ndarray, *, grid: int = 48, steps: int = 256) -> Spe
         growth=transient_growth(matrix, steps=steps),
         pseudo=pseudospectrum(matrix, points=grid) if check_size("grid", grid, least=0) else None,
     )
-
-
-def transient_growth(W: Tensor | np.ndarray, *, steps: int = 256) -> Growth:
-    """|W^t|_2 at t = 0, 1, ... to twice the first t with |W^t| <= 1, after which nothing new can come.
-
-    Where no such t comes up to ``steps``, t doubles from there on.
-    """
-    matrix = square(W)
-    check_size("steps", steps)
-    times, norms, power, back = [0], [1.0], np.eye(len(matrix)), 0
-    while times[-1] < steps and norms[-1] < 1e100:
-        power = matrix @ power
-        times.append(times[-1] + 1)
-        norms.append(float(np.linalg.norm(power, 2)))
-        back = back or (times[-1] if norms[-1] <= 1 + ROUNDING else 0)
-        if back and times[-1] >= max(16, 2 * back):
-            break
-    if not back and float(np.abs(np.linalg.eigvals(matrix)).max()) < 1:
-        while norms[-1] > 1 and norms[-1] < 1e100 and times[-1] < 2**20:
-            power = power @ power
-            times.append(2 * times[-1])
-            norms.append(float(np.linalg.norm(power, 2)))
-    return Growth(np.array(times), np.array(norms), bool(back))

@@ -1,6 +1,6 @@
-"""Learned structure: what became of a recurrent matrix that began orthogonal, or in Schur form."""
+"""Structure: what became of a recurrent matrix that began orthogonal, or in Schur form."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,20 +9,24 @@ from scipy.linalg import schur
 from torch import Tensor, nn
 
 from engram.errors import NonFiniteError, OptionError
+from engram.figures import BLUE, MUTED, SERIES
 from engram.maps import Schur
-from engram.probe._matrices import recurrent_matrices
-from engram.probe._plain import plain
+from engram.probe._cost import Cost
+from engram.probe._matrices import RecurrentMatrix, recurrent_matrices
+from engram.probe._part import Part
+from engram.probe._setup import Setup
 from engram.probe._subject import Subject
 
 
 @dataclass(frozen=True)
-class Matrix:
-    """One recurrent matrix V = P Theta P^*, Theta lower triangular but for 2 x 2 blocks (spec/spectral.md 2, 5.6).
+class MatrixStructure:
+    """One recurrent matrix V = P Theta P^*, Theta lower triangular except for 2 x 2 blocks on its diagonal.
 
-    drift: |V^* V - I|, Frobenius, over sqrt(N). angles: of the eigenvalues of the upper half plane, in 0 .. pi, or the
-    learned theta modulo 2 pi. moduli: of the same. alignment: |mean exp(i angle)|, 1 if all agree. delay: the mean of
-    |Theta_{i+k,i}|, k = 1, 2, ...; delay[0] is the strength of the delay line. triangle: the share of what lies below
-    the diagonal blocks, |T| / |Theta|.
+    name: as torch names it. map: the class of its map, "free" without one. drift: |V^* V - I| / sqrt(N), Frobenius.
+    angles: of the eigenvalues of the upper half plane, in 0 .. pi, or the learned theta modulo 2 pi. moduli: of the
+    same. alignment: |mean exp(i angle)|, 1 if all agree. delay: the mean of |Theta_{i+k,i}|, k = 1, 2, ...; delay[0] is
+    the strength of the delay line. triangle: |T| / |Theta|, T what lies below the diagonal blocks. promise: what the
+    map keeps, and error: how well.
     """
 
     name: str
@@ -39,61 +43,83 @@ class Matrix:
     def words(self) -> str:
         kept = "" if self.error is None else f" ({self.promise}: kept to {self.error:.1e})"
         return (
-            f"{self.name} [{self.map}]{kept} is {self.drift:.2g} from orthogonal; {self.triangle:.1%} of the "
-            f"norm of its Schur form is triangle, its delay line has a strength of "
-            f"{max(self.delay[:1], default=0.0):.2g}, its angles are aligned to "
-            f"{self.alignment:.2f} and its moduli are {np.mean(self.moduli):.3f} on average."
+            f"{self.name} [{self.map}]{kept}: {self.triangle:.1%} of the norm of its Schur form is below the diagonal, "
+            f"its delay line has strength {max(self.delay[:1], default=0.0):.2g}, its angles are aligned to "
+            f"{self.alignment:.2f}, the mean modulus of its eigenvalues is {np.mean(self.moduli):.3f}."
         )
 
 
 @dataclass(frozen=True)
-class Structure:
+class Structure(Part):
     """The recurrent matrices of all layers."""
 
-    matrices: list[Matrix]
+    name = "structure"
+    title = "Structure"
+    question = "What became of a matrix that began orthogonal, or in Schur form?"
 
-    def words(self) -> str:
-        return "Structure: " + " ".join(matrix.words() for matrix in self.matrices)
+    matrices: list[MatrixStructure]
 
-    def to_dict(self) -> dict[str, Any]:
-        return plain(asdict(self))
+    @classmethod
+    def cost(cls, setup: Setup) -> Cost:
+        """Nothing is called."""
+        return Cost()
 
-    def draw(self, axes: Any) -> None:
+    @classmethod
+    def measure(cls, setup: Setup) -> "Structure":
+        return learned_structure(setup.subject)
+
+    def headline(self) -> str:
+        apart = [f"{matrix.name} is {matrix.drift:.2g}" for matrix in self.matrices]
+        return f"{', '.join(apart)} from orthogonal."
+
+    def details(self) -> str:
+        return " ".join(matrix.words() for matrix in self.matrices)
+
+    def brief(self) -> str:
+        return f"drift {self.matrices[0].drift:.2g}"
+
+    def plot(self, axes: Any) -> None:
         """The mean of |Theta| by distance from the diagonal, and the eigenvalues of the first layer beside it."""
-        for color, matrix in zip(("#0b5fa5", "#d98c3f", "#7a5195", "#4d8b57"), self.matrices, strict=False):
+        for color, matrix in zip(SERIES, self.matrices, strict=False):
             axes.plot(range(1, len(matrix.delay) + 1), matrix.delay, color=color, linewidth=1, label=matrix.name)
         if len(self.matrices) > 1:
-            axes.legend(frameon=False, fontsize=7, loc="upper left")
+            axes.legend(loc="upper left")
         first = self.matrices[0]
         points = np.array(first.moduli) * np.exp(1j * np.array(first.angles))
         circle = np.exp(1j * np.linspace(0, 2 * np.pi, 200))
         inner = axes.inset_axes((0.68, 0.58, 0.32, 0.42))
-        inner.plot(circle.real, circle.imag, color="#bbbbbb", linewidth=0.6)
-        inner.scatter(points.real, points.imag, s=3, color="#0b5fa5")
+        inner.plot(circle.real, circle.imag, color=MUTED, linewidth=0.6)
+        inner.scatter(points.real, points.imag, s=3, color=BLUE)
         inner.set(aspect="equal", xticks=[], yticks=[])
         inner.spines[:].set_visible(False)
         top = max(0.01, *(max(matrix.delay, default=0.0) for matrix in self.matrices))
-        axes.set(xlabel="below the diagonal", ylabel="mean of the Schur form", ylim=(0, 2.2 * top))  # room for both
-        axes.set_title(f"Structure: drift {first.drift:.2g}, triangle {first.triangle:.0%}", loc="left", fontsize=10)
-        axes.spines[["top", "right"]].set_visible(False)
+        title = f"Structure: drift {first.drift:.2g}, triangle {first.triangle:.0%}"
+        axes.set(
+            title=title, xlabel="distance below the diagonal", ylabel="mean of the Schur form", ylim=(0, 2.2 * top)
+        )
 
 
 def learned_structure(model: nn.Module | Subject) -> Structure:
     """Angles, delay line and triangle of every square recurrent matrix, and how far it is from orthogonal.
 
-    Of a :class:`engram.nn.NonNormalRNN` they are its parameters; of others, of the real Schur form of V. A closed-form
-    case: an orthogonal matrix has no triangle and no drift; the shift e_i -> e_{i+1} has a delay line of 1, all of
-    it triangle.
+    Of a :class:`engram.nn.NonNormalRNN` they are its parameters; of other layers, of the real Schur form of V. Cases in
+    closed form: an orthogonal matrix has no triangle and no drift; the shift e_i -> e_{i+1} has a delay line of
+    strength 1 and is all triangle. Source: Kerg, PhD thesis, section 3.5, Fig. 3, and appendix A.5; Eq. 3.5.1 for the
+    parameters.
+
+    Args:
+        model: a module, or a :class:`Subject`.
     """
     module = model.module if isinstance(model, Subject) else model
     with torch.no_grad():
-        found = [_matrix(*each) for each in recurrent_matrices(module)]
+        found = [_matrix(each) for each in recurrent_matrices(module)]
     if not found:
         raise OptionError(f"{type(module).__name__} has no square recurrent matrix (weight_hh)")
     return Structure(found)
 
 
-def _matrix(name: str, weight: Tensor, map: Any, free: tuple[Tensor, ...]) -> Matrix:
+def _matrix(found: RecurrentMatrix) -> MatrixStructure:
+    name, weight, map, free = found
     v = weight.to(torch.complex128 if weight.is_complex() else torch.float64)
     if not bool(torch.isfinite(v).all()):
         raise NonFiniteError(f"{name} holds NaN or infinity: it has no Schur form")
@@ -108,7 +134,7 @@ def _matrix(name: str, weight: Tensor, map: Any, free: tuple[Tensor, ...]) -> Ma
         first = np.flatnonzero(np.abs(np.diag(form, 1)) > 1e-12)
         below[first + 1, first] = np.abs(form[first + 1, first] + form[first, first + 1])
     whole = float(np.linalg.norm(form))
-    return Matrix(
+    return MatrixStructure(
         name,
         "free" if map is None else type(map).__name__,
         drift,

@@ -1,6 +1,6 @@
-"""Any sequence model, ours or anyone's, seen in one way: time first, a state as one vector, nothing changed."""
+"""Any sequence model in one form: time first, its state one vector, and nothing in it changed."""
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any, Self
 
 import torch
@@ -10,32 +10,36 @@ from engram.errors import EngramError, OptionError
 from engram.nn import Recurrent
 from engram.probe._caller import Caller
 from engram.probe._matrices import recurrent_matrices
+from engram.probe._notices import broken_numbers, randomness
 from engram.probe._untouched import untouched
 from engram.state import Vectors
 
-SHORT = 5  # steps of the first calls
+SHORT = 5
+"""Steps of the first calls."""
 
 
 class Subject(Caller):
     """A module that maps sequences to outputs, with or without access to its state.
 
-    Taken are: ``torch.nn.LSTM`` and its like, engram's layers and trained networks, modules that return a tensor only,
-    and models of symbols, which are given vectors over the symbols in place of one-hot ones. A module is called as
-    ``module(x)`` or ``module(x, state)`` and returns a tensor, a tuple that begins with one, or an object or dict with
-    ``logits`` or ``last_hidden_state``.
+    Such are ``torch.nn.LSTM`` and the like, engram's layers and trained networks, modules that return only a tensor,
+    and models of symbols. A module is called as ``module(x)`` or ``module(x, state)`` and returns a tensor, a tuple
+    that begins with one, or an object or dict with ``logits`` or ``last_hidden_state``.
 
     Args:
         module: the model.
-        input_size: D; found from the module's own or its parts' ``input_size`` unless given.
-        batch_first: whether it reads ``(B, T, D)``. Left out, found: an input reaches other steps, not other rows.
+        input_size: D. Default: the ``input_size`` (or in_features, in_channels, num_embeddings) of the module or the
+            first submodule that has one.
+        batch_first: whether it reads ``(B, T, D)``. Default: found out; an input changes other steps, not other rows.
         length: T of a model that takes one length only.
 
     Attributes:
-        input_size, output_size: D and the features of the output.
+        input_size: D.
+        output_size: C, the features of the output.
         every_step: whether it answers at every step, or only after the last.
-        state_size: N, the real numbers of its state; 0 if it cannot be passed, with ``no_state`` saying why.
+        state_size: N, the real numbers of its state; 0 if it cannot be passed in.
+        no_state: the reason why it cannot.
         fixed_length: T, if it takes no other.
-        notes: what a reader of the numbers should know (dropout switched off, and the like).
+        notes: what a reader of the numbers should know, such as that dropout is off.
     """
 
     def __init__(
@@ -49,20 +53,18 @@ class Subject(Caller):
         super().__init__(module, input_size)
         self._entered = ExitStack()
         self._depth = 0
-        self.notes: list[str] = []
         self.fixed_length: int | None = None
         with untouched(module):
             self._learn_form(batch_first, length)
             self._learn_state()
-        self._notice_randomness()
-        self._notice_numbers()
+        self.notes = randomness(self, SHORT) + broken_numbers(module, self.dtype)
 
     @classmethod
     def of(cls, model: "nn.Module | Subject", **options: Any) -> "Subject":
         """The subject itself, or one made of a module."""
         return model if isinstance(model, Subject) else cls(model, **options)
 
-    # Nothing changes: every call happens within `with subject`, which may be nested.
+    # Every call happens within `with subject`, after which the module is as before; it may be nested.
 
     def __enter__(self) -> Self:
         if self._depth == 0:
@@ -75,25 +77,28 @@ class Subject(Caller):
         if self._depth == 0:
             self._entered.close()
 
-    # What it does.
-
     def outputs(self, inputs: Tensor) -> Tensor:
-        """Of inputs ``(T, B, D)``: ``(S, B, C)``, with S = T or, of a model that answers once, 1."""
+        """From inputs ``(T, B, D)`` to outputs ``(S, B, C)``; S = T, or 1 of a model that answers once."""
         with self:
             return self._call(inputs)[0]
 
     @property
     def can_step(self) -> bool:
-        """Whether a state can be handed in and comes out."""
+        """Whether its state can be passed in and comes out again."""
         return self._vectors is not None
 
-    def advance(self, state: Tensor | None, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """From a state ``(B, N)``, or the model's own start, over inputs ``(T, B, D)``: outputs and the next state."""
+    def require_state(self) -> Vectors:
+        """How the state lies in a vector; a model whose state cannot be passed in is refused."""
         if self._vectors is None:
             raise OptionError(f"the state of this model cannot be handed in: {self.no_state}")
+        return self._vectors
+
+    def advance(self, state: Tensor | None, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs and next state, from a state ``(B, N)`` (None: the model's own) and inputs ``(T, B, D)``."""
+        vectors = self.require_state()
         with self:
-            outputs, after = self._call(inputs, None if state is None else self._vectors.restore(state))
-            return outputs, self._vectors.flatten(after)
+            outputs, after = self._call(inputs, None if state is None else vectors.restore(state))
+            return outputs, vectors.flatten(after)
 
     def step(self, state: Tensor | None, input: Tensor) -> Tensor:
         """One step: state ``(B, N)`` and input ``(B, D)`` to the next state."""
@@ -104,7 +109,7 @@ class Subject(Caller):
         if not all(part.cell.matrix_moves_state for part in self.module.modules() if isinstance(part, Recurrent)):
             return None
         with torch.no_grad():
-            found = [weight for _, weight, *_ in recurrent_matrices(self.module)]
+            found = [each.weight for each in recurrent_matrices(self.module)]
         covered = sum(len(weight) * (2 if weight.is_complex() else 1) for weight in found)
         return found[0] if found and (covered == self.state_size or not self.can_step) else None
 
@@ -112,8 +117,6 @@ class Subject(Caller):
         state = f"a state of {self.state_size} numbers" if self.can_step else "no state to hand in"
         reads = "symbols" if self.symbols else "inputs"
         return f"{type(self.module).__name__}: {self.input_size} {reads}, {self.output_size} outputs, {state}"
-
-    # What is found out once.
 
     @torch.no_grad()
     def _learn_form(self, batch_first: bool | None, length: int | None) -> None:
@@ -123,7 +126,7 @@ class Subject(Caller):
         steps = self._learn_length(batch_first, length, rows, generator)
         if batch_first is None and self.fixed_length is None:
             self.batch_first = self._time_is_second(generator, steps, rows)
-        inputs = self.draw(steps, rows, generator)
+        inputs = self.sample(steps, rows, generator)
         outputs = self._call(inputs)[0]
         self.every_step, self.output_size = outputs.shape[0] == steps, outputs.shape[2]
 
@@ -131,7 +134,7 @@ class Subject(Caller):
         """A short call if the model takes one (in either order: it cannot tell), else one of its only length."""
         self.batch_first, self.fixed_length = bool(batch_first), None
         try:
-            self._try(self.draw(SHORT, rows, draws))
+            self._output(self.sample(SHORT, rows, draws))
             return SHORT
         except EngramError as error:
             refused = error
@@ -143,19 +146,19 @@ class Subject(Caller):
         for order in (False, True) if batch_first is None else (batch_first,):
             self.batch_first, self.fixed_length = order, length
             try:
-                self._try(self.draw(length, rows, draws))
+                self._output(self.sample(length, rows, draws))
                 return length
             except EngramError:
                 continue
         raise refused
 
     def _time_is_second(self, generator: torch.Generator, steps: int, rows: int) -> bool:
-        """An input changes outputs at other steps of its row, and none of other rows."""
-        first = self.draw(steps, rows, generator)
+        """Whether it reads batch first: an input changes outputs at other steps of its row, not in other rows."""
+        first = self.sample(steps, rows, generator)
         second = first.clone()
         second[0, 0] = second[0, 0].roll(1) if self.symbols else -second[0, 0] - 1
-        before, after = self._try(first), self._try(second)
-        if before.dim() == 2:  # one answer a sequence
+        before, after = self._output(first), self._output(second)
+        if before.dim() == 2:  # one answer per sequence
             return before.shape[0] == steps
         if before.shape[:2] in ((1, rows), (steps, 1)):
             return before.shape[:2] == (steps, 1)
@@ -168,14 +171,14 @@ class Subject(Caller):
 
     @torch.no_grad()
     def _learn_state(self) -> None:
-        """Whether the second thing returned is a state: handed in again, it must carry on where it stopped."""
+        """Whether the second thing returned is a state: passed in again, the model must continue where it stopped."""
         self._vectors: Vectors | None = None
         self.no_state = "it returns none"
         generator = torch.Generator().manual_seed(1)
         if self.fixed_length is not None:
             self.no_state = f"it takes sequences of {self.fixed_length} steps only"
             return
-        inputs = self.draw(2 * SHORT, 3, generator)
+        inputs = self.sample(2 * SHORT, 3, generator)
         whole, state = self._call(inputs)
         if state is None:
             return
@@ -194,41 +197,10 @@ class Subject(Caller):
             return
         scale = float(whole.abs().max()) + 1e-30
         if float((rest - whole[-len(rest) :]).abs().max()) > 1e-3 * scale:
-            self.no_state = "handed its own state it does not carry on (it reads both ways, perhaps)"
+            self.no_state = "given its own state it does not continue where it stopped (bidirectional, perhaps)"
             return
         self._vectors = found
 
     @property
     def state_size(self) -> int:
         return 0 if self._vectors is None else self._vectors.size
-
-    @torch.no_grad()
-    def _notice_randomness(self) -> None:
-        """Two calls in the mode in which the model came, and two in evaluation mode."""
-        inputs = self.draw(self.fixed_length or SHORT, 2, torch.Generator().manual_seed(2))
-        modes, random = [(part, part.training) for part in self.module.modules()], False
-        with self:
-            calm = self._agrees(inputs)
-            for part, training in modes:
-                part.training = training
-            with suppress(EngramError):  # what it refuses in training does not matter here
-                random = any(training for _, training in modes) and not self._agrees(inputs)
-        if not calm:
-            self.notes.append(
-                "two equal calls give different outputs even in evaluation mode (chance, or a state kept between "
-                "calls): numbers are of one draw"
-            )
-        elif random:
-            self.notes.append("two equal calls gave different outputs (dropout): measured in evaluation mode, without")
-
-    def _notice_numbers(self) -> None:
-        """Weights that are not finite, or of few digits."""
-        named = [*self.module.named_parameters(), *self.module.named_buffers()]
-        broken = [name for name, tensor in named if not bool(torch.isfinite(tensor.detach()).all())]
-        if broken:
-            self.notes.append(f"{broken[0]} holds NaN or infinity ({len(broken)} of {len(named)} tensors do)")
-        if self.dtype in (torch.bfloat16, torch.float16):
-            self.notes.append(f"the model computes in {self.dtype}: numbers are good to two or three digits")
-
-    def _agrees(self, inputs: Tensor) -> bool:
-        return torch.equal(self._call(inputs)[0].nan_to_num(), self._call(inputs)[0].nan_to_num())

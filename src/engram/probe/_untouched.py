@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 @contextmanager
 def untouched(module: nn.Module) -> Iterator[None]:
-    """The module in evaluation mode, its weights frozen; after the block, left in whatever way, all is as before.
+    """Within the block the module is in evaluation mode with frozen weights; after it, also after an error, as before.
 
-    Kept: the attributes of every submodule (its mode, and a state that it keeps for itself), parameters and buffers and
-    their values, requires_grad, gradients, and the state of torch's random generators.
+    Restored are: the attributes of every submodule (its mode, a state that it keeps for itself), parameters and buffers
+    and their values, requires_grad, gradients, and the state of torch's random generators.
     """
     tensors = [*module.parameters(), *module.buffers()]
     devices = sorted({tensor.device.index or 0 for tensor in tensors if tensor.is_cuda})

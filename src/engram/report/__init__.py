@@ -1,18 +1,23 @@
-"""Pictures and pages of networks, runs and certificates."""
+"""Figures and pages of networks, runs and certificates."""
 
-from engram.report._atlas import atlas_page, atlas_summary, draw_atlas
-from engram.report._curves import draw_curves
+from engram.report._atlas import atlas_page, atlas_summary
+from engram.report._atlas_figure import plot_atlas
+from engram.report._curves import plot_curves
 from engram.report._probe import probe_page, write_probe_page
-from engram.report._rac import draw_rac
-from engram.report._spectrum import draw_spectrum
+from engram.report._rac import plot_rac
+from engram.report._recall import plot_recall
+from engram.report._size import plot_sizes
+from engram.report._spectrum import plot_spectrum
 
 __all__ = [
     "atlas_page",
     "atlas_summary",
-    "draw_atlas",
-    "draw_curves",
-    "draw_rac",
-    "draw_spectrum",
+    "plot_atlas",
+    "plot_curves",
+    "plot_rac",
+    "plot_recall",
+    "plot_sizes",
+    "plot_spectrum",
     "probe_page",
     "write_probe_page",
 ]

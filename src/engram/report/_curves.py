@@ -1,53 +1,53 @@
 """The learning curves of a run."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engram.errors import RunError
-from engram.pictures import check_picture, save_picture
+from engram.figures import BLUE, MUTED, SKY, Dots, Label, label_right, looks, new_figure, reference
 from engram.train import RunDirectory
 
-TRAIN, VALID, QUIET = "#9bb7d4", "#0b5fa5", "#888888"
-TESTS = ("#d98c3f", "#b04a3a", "#7a5195", "#4d8b57", "#555555")
-MARKERS = "osD^v"
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LINES = {"train": (SKY, 1.0), "valid": (BLUE, 2.0)}
+"""Colour and width of the splits that are measured all along; the others are exams, measured once."""
 
 
-def draw_curves(run: RunDirectory, path: Path) -> None:
-    """Loss and metric over the steps, with what is reached without memory as a dotted line. SVG or PNG."""
-    from matplotlib.figure import Figure  # slow to import, and only needed here
-
-    check_picture(path)
-    lines, task = run.metrics(), run.settings.task
+def plot_curves(run: RunDirectory, path: Path) -> None:
+    """Plot loss and metric over the steps, with what is reached without memory as a dotted line. SVG or PNG."""
+    settings, lines = run.settings, run.metrics()
     if not lines:
-        raise RunError(f"{run.folder} has no metrics yet: nothing to draw")
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
-    loss, metric = figure.subplots(1, 2)
-    _panel(loss, lines, "loss", task.memoryless_baseline, "without\nmemory")
-    _panel(metric, lines, task.metric, task.chance, "chance")
-    loss.set_yscale("log")
-    loss.legend(frameon=False, fontsize=9)
-    settings = run.settings
-    figure.suptitle(
-        f"{settings.model.label} on {task.name}, {settings.model.hidden} hidden units, seed {settings.seed}",
-        x=0.01,
-        ha="left",
-    )
-    save_picture(figure, path)
+        raise RunError(f"{run.folder} has no metrics yet: nothing to plot")
+    model, task = settings.model, settings.task
+    title = f"{model.label} on {task.name}, {model.hidden} hidden units, seed {settings.seed}"
+    with new_figure(path, 1, 2, height=3.4, title=title) as figure:
+        loss, metric = figure.axes
+        _panel(loss, lines, "loss")
+        _panel(metric, lines, task.metric)
+        loss.set(yscale="log", ylabel="loss (log scale)")
+        figure.legend(*loss.get_legend_handles_labels(), loc="outside lower left", ncols=6)
+        for axes, level, words in (
+            (loss, task.memoryless_baseline, "without\nmemory"),
+            (metric, task.chance, "chance"),
+        ):
+            reference(axes, level)
+            label_right(axes, [Label(level, words, MUTED)])
 
 
-def _panel(axis: Any, lines: list[dict[str, Any]], name: str, level: float, label: str) -> None:
-    exams = [
-        split for split in dict.fromkeys(line["split"] for line in lines) if split not in ("train", "valid", "probe")
-    ]
-    tests = [(split, TESTS[k % len(TESTS)], 0.0, MARKERS[k % len(MARKERS)]) for k, split in enumerate(exams)]
-    for split, color, width, marker in [("train", TRAIN, 1.0, ""), ("valid", VALID, 1.8, ""), *tests]:
+def _panel(axes: "Axes", lines: list[dict[str, Any]], name: str) -> None:
+    splits = dict.fromkeys(line["split"] for line in lines if line["split"] != "probe")
+    exams = looks([split for split in splits if split not in LINES], skip=[SKY, BLUE])
+    for split in [*LINES, *exams]:
         points = [(line["step"], line[name]) for line in lines if line["split"] == split and name in line]
-        if points:
-            shape = marker or ("o" if len(points) == 1 else None)
-            axis.plot(*zip(*points, strict=True), color=color, linewidth=width, marker=shape, markersize=5, label=split)
-    axis.axhline(level, color=QUIET, linewidth=0.8, linestyle=":")
-    beside = {"xycoords": ("axes fraction", "data"), "xytext": (4, 0), "textcoords": "offset points"}
-    axis.annotate(label, (1, level), **beside, color=QUIET, fontsize=9, va="center", annotation_clip=False)
-    axis.set(xlabel="step", ylabel=name)
-    axis.locator_params(axis="x", integer=True, min_n_ticks=1)
-    axis.spines[["top", "right"]].set_visible(False)
+        if not points:
+            continue
+        color, width = LINES.get(split, ("", 0.0))
+        look = exams.get(split, Dots(color, "o" if len(points) == 1 else ""))
+        face = look.color if look.filled else "none"
+        axes.plot(
+            *zip(*points, strict=True), color=look.color, linewidth=width, marker=look.marker, markersize=6,
+            markerfacecolor=face, label=split,
+        )  # fmt: skip
+    axes.set(xlabel="training step", ylabel=name)
+    axes.locator_params(axis="x", integer=True, min_n_ticks=1)

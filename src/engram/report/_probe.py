@@ -1,29 +1,38 @@
-"""The page of a profile: words, picture and numbers in one file."""
+"""The page of a profile: words, figure and numbers in one file."""
 
-import io
 import json
 from html import escape
 from pathlib import Path
 
+from engram.figures import DARK, FAINT, INK, MUTED, PAPER, RED, svg_text
 from engram.files import write_whole
-from engram.probe import Profile, heading
+from engram.probe import NotMeasured, Profile
 
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: #222; }
-h1 { font-size: 1.4rem; margin-bottom: 0; } .about { color: #666; margin-top: 0; }
-.none { color: #888; } .note { color: #b04a3a; }
+COLORS = {"paper": PAPER, "ink": INK, "muted": MUTED, "faint": FAINT, "warning": RED}
+STYLE = (
+    f":root {{ color-scheme: light dark; {''.join(f'--{name}: {color}; ' for name, color in COLORS.items())}}}"
+    f"@media (prefers-color-scheme: dark) "
+    f"{{ :root {{ {''.join(f'--{name}: {DARK[color]}; ' for name, color in COLORS.items())}}} }}"
+    """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; }
+body { color: var(--ink); background: var(--paper); }
+h1 { font-size: 1.4rem; margin-bottom: 0; } .about { margin-top: 0; } .about, .none { color: var(--muted); }
+.note { color: var(--warning); }
 table { border-collapse: collapse; } th, td { text-align: left; padding: .2rem .8rem .2rem 0; vertical-align: top; }
-svg { width: 100%; height: auto; } pre { overflow: auto; background: #f6f6f6; padding: 1rem; max-height: 30rem; }
+svg { width: 100%; height: auto; }
+pre { overflow: auto; border: 1px solid var(--faint); padding: 1rem; max-height: 30rem; }
 """
+)
 
 
 def probe_page(*profiles: Profile) -> str:
-    """One self-contained HTML page: of each profile what it says, its picture, and its numbers as JSON.
+    """One self-contained HTML page: for each profile its words, its figure and its numbers as JSON.
 
-    Several stand in a table first, side by side.
+    Several profiles are first compared in a table, one column per model.
     """
     title = escape(", ".join(each.name for each in profiles))
-    sections = "\n".join([_table(profiles) if len(profiles) > 1 else "", *map(_section, profiles)])
+    table = _table(profiles) if len(profiles) > 1 else ""
+    sections = "\n".join([table, *(_section(number, each) for number, each in enumerate(profiles))])
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f"<title>Memory of {title}</title><style>{STYLE}</style></head>\n<body>\n{sections}\n</body></html>\n"
@@ -31,13 +40,13 @@ def probe_page(*profiles: Profile) -> str:
 
 
 def write_probe_page(path: Path, *profiles: Profile) -> None:
-    """The page as a file."""
+    """Write :func:`probe_page` to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, probe_page(*profiles).encode())
 
 
 def _table(profiles: tuple[Profile, ...]) -> str:
-    """One column a model, one row a part."""
+    """One column per model, one row per part."""
     columns = [each.summary() for each in profiles]
     table = [["", *(each.name for each in profiles)]]
     for name in dict.fromkeys(name for column in columns for name in column):
@@ -49,28 +58,22 @@ def _table(profiles: tuple[Profile, ...]) -> str:
     return f"<table>{''.join(rows)}</table>"
 
 
-def _section(profile: Profile) -> str:
+def _section(number: int, profile: Profile) -> str:
     rows = [
-        f'<p class="none">{escape(heading(name))}: not measured: {escape(part)}</p>'
-        if isinstance(part, str)
-        else f"<p>{escape(part.words())}</p>"
-        for name, part in profile.parts.items()
+        f"<p class='{'none' if isinstance(part, NotMeasured) else 'part'}'>{escape(part.words())}</p>"
+        for part in profile.parts.values()
     ]
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in profile.notes)
     numbers = escape(json.dumps(profile.to_dict(), indent=1), quote=False)
     return (
         f'<h1>{escape(profile.name)}</h1>\n<p class="about">{escape(profile.model)}; {profile.length} steps; '
-        f"{escape(profile.cost.words())} expected, {profile.seconds:.1f} s taken</p>\n{notes}\n"
-        f"{''.join(rows)}\n{_svg(profile)}\n<details><summary>numbers</summary><pre>{numbers}</pre></details>"
+        f"{escape(profile.cost.words())} expected, {profile.seconds:.1f} s taken</p>\n"
+        f"<p><strong>{escape(profile.verdict)}</strong></p>\n{notes}\n"
+        f"{''.join(rows)}\n{_svg(number, profile)}\n<details><summary>numbers</summary><pre>{numbers}</pre></details>"
     )
 
 
-def _svg(profile: Profile) -> str:
-    """The picture without the head of an SVG file, to stand inside a page."""
-    from matplotlib import rc_context  # slow to import, and only needed here
-
-    written = io.StringIO()
-    with rc_context({"svg.hashsalt": profile.name}):  # two pictures on one page must not share names
-        profile.figure().savefig(written, format="svg", metadata={"Date": None})
-    whole = written.getvalue()
+def _svg(number: int, profile: Profile) -> str:
+    """The figure without the head of an SVG file, to stand inside a page."""
+    whole = svg_text(profile.figure(), salt=f"{number} {profile.name}")
     return whole[whole.index("<svg") :]

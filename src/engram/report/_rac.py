@@ -4,20 +4,25 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
-from engram.certify import Chain, unroll
 from engram.errors import OptionError, check_size
-from engram.pictures import check_picture, save_picture
+from engram.figures import BLUE, INK, MAGENTA, MUTED, ORANGE, PAPER, WIDTH, check_figure, new_figure
+from engram.theory import Chain, unroll
 
-START, END, JOINT, QUIET = "#0b5fa5", "#d98c3f", "#c2185b", "#9a9a9a"
+START, END, JOINT = BLUE, ORANGE, MAGENTA
 MOST_ROWS, MOST_STEPS = 60, 24
 
 
-def draw_rac(depth: int, steps: int, path: Path) -> int:
-    """Draw the tree of :func:`engram.certify.unroll`, one row a chain, time from left to right; SVG or PNG.
+def plot_rac(depth: int, steps: int, path: Path) -> int:
+    """Plot the tree of :func:`engram.theory.unroll`, one row per chain, time from left to right.
 
     Every copy of the unit of layer 1 that joins Start and End is marked. Returns their number.
+
+    Args:
+        depth: L, the layers.
+        steps: T, even.
+        path: a name ending in .svg or .png.
     """
-    check_picture(path)
+    check_figure(path)
     check_size("depth", depth)
     check_size("steps", steps, 2)
     small = steps <= MOST_STEPS and depth <= MOST_ROWS  # else even counting may take for ever
@@ -26,16 +31,13 @@ def draw_rac(depth: int, steps: int, path: Path) -> int:
         count = f"{rows:,}" if small else "too many"
         raise OptionError(
             f"depth {depth} over {steps} steps has {count} rows of units: at most {MOST_ROWS} rows of {MOST_STEPS} "
-            "steps can be read; choose a smaller --depth or --steps"
+            "steps can be read; choose a smaller depth or fewer steps"
         )
     tree = unroll(depth, steps)
-    from matplotlib.figure import Figure  # slow to import, and only needed here
-
-    figure = Figure(figsize=(3.2 + 0.72 * steps, 2.6 + 0.34 * rows), layout="constrained")
-    drawing = _Drawing(figure.subplots(), steps)
-    drawing.chain(tree)
-    drawing.frame(depth, rows)
-    save_picture(figure, path)
+    with new_figure(path, width=max(WIDTH, 3.2 + 0.72 * steps), height=2.2 + 0.29 * rows) as figure:
+        drawing = _Drawing(figure.axes[0], steps)
+        drawing.chain(tree)
+        drawing.frame(depth, rows)
     return drawing.joints
 
 
@@ -51,11 +53,11 @@ class _Drawing:
         return START if time <= self.half else END
 
     def chain(self, chain: Chain) -> int:
-        """Draw it and all below; returns its row."""
+        """Plot it and all below; returns its row."""
         axis, row, times = self.axis, self.row, range(1, chain.length + 1)
         self.row += 1
-        axis.plot([0.55, chain.length], [row, row], color=QUIET, linewidth=1.1, zorder=1)
-        axis.plot([0.5], [row], marker=".", color=QUIET, markersize=3, zorder=2)  # the initial state
+        axis.plot([0.55, chain.length], [row, row], color=MUTED, linewidth=1.1, zorder=1)
+        axis.plot([0.5], [row], marker=".", color=MUTED, markersize=3, zorder=2)  # the initial state
         if chain.layer == 1:
             if chain.joins(self.half):
                 self.joints += 1
@@ -68,13 +70,13 @@ class _Drawing:
                 axis.plot([time], [row + 0.42], marker="^", markersize=4, color=self.color(time), zorder=2)
         for time, below in zip(times, chain.below, strict=False):
             place = self.chain(below)
-            axis.plot([time, time], [row, place], color=QUIET, linewidth=0.8, zorder=0.5)
+            axis.plot([time, time], [row, place], color=MUTED, linewidth=0.8, zorder=0.5)
         for time in times:
-            face = self.color(time) if chain.layer == 1 else "white"
-            look = {"markersize": 7 if chain.layer == 1 else 10, "markeredgewidth": 1.4, "markerfacecolor": face}
-            axis.plot([time], [row], marker="o", markeredgecolor=self.color(time), zorder=3, **look)
-            if chain.layer > 1:
-                axis.text(time, row, chain.layer, ha="center", va="center", fontsize=6.5, color="#333333", zorder=4)
+            if chain.layer == 1:
+                axis.plot([time], [row], marker="o", markersize=8, color=self.color(time), zorder=3)
+            else:
+                circle = {"boxstyle": "circle,pad=0.25", "facecolor": PAPER, "edgecolor": self.color(time)}
+                axis.text(time, row, chain.layer, ha="center", va="center", fontsize=6.5, bbox=circle, zorder=4)
         return row
 
     def frame(self, depth: int, rows: int) -> None:
@@ -84,28 +86,28 @@ class _Drawing:
         axis, middle, right = self.axis, self.half + 0.5, self.steps + 0.5
         axis.axvspan(0.2, middle, color=START, alpha=0.05, linewidth=0, zorder=0)
         axis.axvspan(middle, right, color=END, alpha=0.07, linewidth=0, zorder=0)
-        axis.axvline(middle, color="#666666", linewidth=0.9, linestyle=":", zorder=0.6)
-        arrow = {"arrowprops": {"arrowstyle": "<-", "shrinkA": 0}}
+        axis.axvline(middle, color=MUTED, linewidth=0.9, linestyle=":", zorder=0.6)
+        arrow = {"arrowprops": {"arrowstyle": "<-", "shrinkA": 0, "color": INK}}
         axis.annotate("$y^{T}$", (self.steps + 0.12, 0), (self.steps + 0.75, 0), va="center", **arrow)
-        axis.text((0.2 + middle) / 2, -1.0, "Start", color=START, ha="center", fontweight="bold")
-        axis.text((middle + right) / 2, -1.0, "End", color=END, ha="center", fontweight="bold")
+        for place, name, color in (((0.2 + middle) / 2, "Start", START), ((middle + right) / 2, "End", END)):
+            axis.text(place, -1.0, name, color=color, ha="center", fontsize=10, fontweight="bold")
         axis.set(xlim=(0.2, self.steps + 1.1), ylim=(rows, -1.5), yticks=[])
         axis.set_xticks(list(self.copies), [f"$x^{{{time}}}$\n{count}" for time, count in self.copies.items()])
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
-        point: dict[str, Any] = {"linestyle": "", "marker": "o", "markeredgecolor": "#555555"}
+        axis.grid(visible=False)
+        point: dict[str, Any] = {"linestyle": "", "marker": "o", "markeredgecolor": MUTED}
         copy = "copy of an input (below: how many)"
         handles = [
             Line2D([], [], color=JOINT, linewidth=5, alpha=0.6, label="unit of layer 1 that joins Start and End"),
-            Line2D([], [], **point, markerfacecolor="white", markersize=9, label="unit of a higher layer, by number"),
-            Line2D([], [], **point, markerfacecolor="#777777", markersize=6, label="unit of layer 1 (product)"),
-            Line2D([], [], linestyle="", marker="^", color="#777777", markersize=5, label=copy),
+            Line2D([], [], **point, markerfacecolor=PAPER, markersize=9, label="unit of a higher layer, by number"),
+            Line2D([], [], **point, markerfacecolor=MUTED, markersize=6, label="unit of layer 1 (product)"),
+            Line2D([], [], linestyle="", marker="^", color=MUTED, markersize=5, label=copy),
         ]
         handles = handles if depth > 1 else [handles[0], *handles[2:]]
-        axis.figure.legend(handles=handles, loc="outside lower center", ncols=1 if self.steps < 8 else 2, frameon=False)
+        axis.figure.legend(handles=handles, loc="outside lower center", ncols=1 if self.steps < 8 else 2)
         copies = "copy" if self.joints == 1 else "copies"
         axis.set_title(
             f"Recurrent arithmetic circuit, L = {depth}, T = {self.steps}\n"
             rf"{self.joints} {copies} of the joining unit = $\left(\!\binom{{T/2}}{{L-1}}\!\right)$",
-            fontsize=11,
         )

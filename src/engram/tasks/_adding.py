@@ -16,7 +16,8 @@ class Adding(Task):
     """x_t = (v_t, m_t) with v_t uniform in [0, 1) and two markers m_t = 1; the target is the sum of the marked values.
 
     One marker is uniform in positions 0..floor(T/2)-1, one in ceil(T/2)..T-1, so that of an odd number of steps the
-    middle one is never marked. Inputs ``(T, B, 2)``, targets ``(1, B, 1)`` (spec/spectral.md 6.2).
+    middle one is never marked. Inputs ``(T, B, 2)``, targets ``(1, B, 1)``.
+    Source: Hochreiter and Schmidhuber 1997; Arjovsky et al. 2016, section 5.2.
     """
 
     length: int = 200

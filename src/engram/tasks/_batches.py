@@ -20,7 +20,7 @@ class Batches(Protocol):
 
     @property
     def per_epoch(self) -> int:
-        """Batches an epoch; 0 if the data never ends."""
+        """Batches per epoch; 0 if the data never ends."""
 
     @property
     def carries(self) -> bool:
@@ -44,10 +44,10 @@ class Fresh:
 BLOCK = 32
 
 
-class Drawn:
-    """A fixed set of ``size`` sequences that is drawn again each time it is read: it takes no memory.
+class Resampled:
+    """A fixed set of ``size`` sequences that is sampled again each time it is read: it takes no memory.
 
-    They are drawn in blocks of 32, so that the set does not depend on the batch size.
+    They are sampled in blocks of 32, so that the set does not depend on the batch size.
     """
 
     carries = False
@@ -80,7 +80,8 @@ class Indexed:
     Args:
         take: gives the sequences of these rows.
         size: how many there are.
-        seed: of the order. A shuffled epoch leaves out the incomplete last batch, so that all steps weigh alike.
+        seed: random seed of the order. A shuffled epoch leaves out the incomplete last batch, so that all steps weigh
+            alike.
     """
 
     carries = False

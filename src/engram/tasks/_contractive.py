@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from engram.errors import DTypeError, check_between, check_size
-from engram.tasks._relu_system import System, calibrated, columns, draw, product
+from engram.tasks._relu_system import TrueSystem, calibrated, columns, product, sample_weights
 from engram.tasks._score import masked_mse
 from engram.tasks._seeds import normal
 from engram.tasks._task import Batch, Task
@@ -20,8 +20,8 @@ class ContractiveSystem(Task):
 
     h_t = relu(W h_{t-1} + F x_t + b) and y_t = C h_t + N(0, v I), with W = I - epsilon A'A / |A|^2 (spectral norm);
     A, F, C and the inputs are standard normal; b starts so, and is moved until each unit is on at the wanted share of
-    steps. v = 10^(-snr/10) times the mean of (C h)^2, not centred (spec/unitary-equivalence.md 5).
-    Inputs ``(T, B, p)``, targets ``(T, B, m)``, noise included.
+    steps. v = 10^(-snr/10) times the mean of (C h)^2, not centred.
+    Inputs ``(T, B, p)``, targets ``(T, B, m)``, noise included. Source: Emami et al. 2019, their synthetic experiment.
     """
 
     states: int = 4
@@ -39,7 +39,7 @@ class ContractiveSystem(Task):
     length: int = 1000
     """T, the steps."""
     system: int = 0
-    """The seed of the true system, the same for all splits and training seeds."""
+    """Random seed of the true system, the same for all splits and training seeds."""
     normalised: bool = True
     """Divide by the squared norm of A (the poster), or not (the script: faster contraction)."""
 
@@ -57,10 +57,10 @@ class ContractiveSystem(Task):
         check_between("snr", self.snr, -math.inf, math.inf)
         if not isinstance(self.normalised, bool):
             raise DTypeError(f"normalised must be True or False, got {self.normalised!r}")
-        draw(*self._drawn)  # refuses a system that does not contract
+        sample_weights(*self._weight_options)  # refuses a system that does not contract
 
     @property
-    def _drawn(self) -> tuple[int, int, int, float, int, bool]:
+    def _weight_options(self) -> tuple[int, int, int, float, int, bool]:
         return self.states, self.inputs, self.outputs, self.epsilon, self.system, self.normalised
 
     @property
@@ -76,9 +76,9 @@ class ContractiveSystem(Task):
         return self.length
 
     @property
-    def truth(self) -> System:
+    def truth(self) -> TrueSystem:
         """The true system; found once in a process, in about a second."""
-        return calibrated(*self._drawn, self.on, self.length)
+        return calibrated(*self._weight_options, self.on, self.length)
 
     @property
     def noise(self) -> float:

@@ -12,9 +12,10 @@ from engram.tasks._recall import Recall
 
 @dataclass(frozen=True)
 class Copy(Recall):
-    """Show S symbols out of 8, wait, show a cue, and ask for the symbols in order (spec/spectral.md 6.1).
+    """Show S symbols out of 8, wait, show a cue, and ask for the symbols in order.
 
     The input is one-hot of size 10 (blank 0, symbols 1..8, cue 9), the target one of 9 classes; length delay + 2S.
+    Source: Hochreiter and Schmidhuber 1997; Arjovsky et al. 2016, section 5.1.
     """
 
     delay: int = 200

@@ -12,10 +12,11 @@ from engram.tasks._recall import Recall
 
 @dataclass(frozen=True)
 class CopyingMemory(Recall):
-    """Show m symbols out of n, wait B steps, and ask for them from the trigger on (spec/arithmetic-circuits.md 2.1).
+    """Show m symbols out of n, wait B steps, and ask for them from the trigger on.
 
     With m = 3 and B = 5: ``ABA_____:__`` asks for ``________ABA``; a network holds m log2(n) bits for m + B steps.
     Inputs ``(T, B, n+2)`` one-hot (blank 0, symbols 1..n, trigger n+1), targets ``(T, B)`` of n+2 classes, T = B + 2m.
+    Source: Ziv 2019, after Levine et al. 2017.
     """
 
     delay: int = 100

@@ -26,7 +26,7 @@ def read(name: str) -> bytes:
     """The content of a data file, uncompressed: ``read("mnist/train-labels-idx1-ubyte")``.
 
     Looked for in :func:`places`, plain or as ``.gz``. If it is nowhere, it is fetched from its source into the cache,
-    unless ``ENGRAM_OFFLINE=1``. Any content but the one in the table FILES is refused.
+    except with ``ENGRAM_OFFLINE=1``. Any content but the one in the table FILES is refused.
     """
     size, _ = _expected(name)
     path = find(name)
@@ -48,11 +48,9 @@ def find(name: str) -> Path | None:
 
 
 def places() -> list[Path]:
-    """Where data files are looked for: $ENGRAM_DATA, the cache, and ``../shared/data`` beside the checkout."""
+    """The folders in which data files are looked for: the one that $ENGRAM_DATA names, then the user's cache."""
     named = [Path(folder)] if (folder := os.environ.get("ENGRAM_DATA")) else []
-    starts = (Path(__file__).resolve(), Path.cwd() / "here")
-    roots = (up for start in starts for up in start.parents if (up / "pyproject.toml").is_file())
-    return list(dict.fromkeys([*named, cache_folder() / "data", *(root.parent / "shared" / "data" for root in roots)]))
+    return list(dict.fromkeys([*named, cache_folder() / "data"]))
 
 
 def _expected(name: str) -> tuple[int, str]:
@@ -82,8 +80,8 @@ def _checked(name: str, content: bytes, origin: str, mend: str) -> bytes:
 def _fetched(name: str) -> bytes:
     url, home = _url(name), cache_folder() / "data"
     put = (
-        f"Put {name} (or {name}.gz) from {url} into one of: the folder that $ENGRAM_DATA names, "
-        f"{', '.join(map(str, places()))}"
+        f"Get {name} (or {name}.gz) from {url}, put it into a folder, and set the environment variable ENGRAM_DATA to "
+        f"that folder; or put it into {home}"
     )
     if os.environ.get("ENGRAM_OFFLINE", "0") not in ("", "0"):
         raise DataError(f"{name} is not on this machine, and ENGRAM_OFFLINE is set. {put}")

@@ -14,11 +14,11 @@ MARKER = 10
 
 @dataclass(frozen=True)
 class Denoise(Recall):
-    """S symbols out of 8 stand anywhere among blanks; after the marker, give them in order (spec/attention.md 4).
+    """S symbols out of 8 stand anywhere among blanks; after the marker, give them in order.
 
     They take S distinct places, uniform among the first delay + S - 1 steps; the marker follows, then S blanks.
     Inputs ``(T, B, 11)`` one-hot (blank 0, symbols 1..8, marker 10; token 9 never occurs), targets ``(T, B)`` of 10
-    classes (class 9 never occurs), T = delay + 2S.
+    classes (class 9 never occurs), T = delay + 2S. Source: Jing et al. 2019; Kerg et al. 2020.
     """
 
     delay: int = 100

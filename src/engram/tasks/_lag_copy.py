@@ -13,11 +13,11 @@ from engram.tasks._task import Batch
 
 @dataclass(frozen=True)
 class LagCopy(Regression):
-    """y_t = x_{t-p} of x_t ~ N(0, I_d); the first p steps are not scored (spec/depth.md 7).
+    """y_t = x_{t-p} of x_t ~ N(0, I_d); the first p steps are not scored.
 
-    A linear network of L layers of n units needs L(n-d) >= pd to be exact, and has MSE >= 1 - nL/(pd) at T = 2p (4.3);
+    A linear network of L layers of n units needs L(n-d) >= pd to be exact, and has MSE >= 1 - nL/(pd) at T = 2p;
     with T <= 2p fewer units come as near as they like to their bound, so a test of depth takes ``length`` above 2p.
-    Inputs and targets ``(T, B, d)``.
+    Inputs and targets ``(T, B, d)``. Source: On the Role of Depth in the Expressivity of RNNs, section 4.1.
     """
 
     lag: int = 8

@@ -13,10 +13,11 @@ from engram.tasks._task import Batch
 
 @dataclass(frozen=True)
 class Parity(Regression):
-    """y_t = x_1 * ... * x_t, component by component, of uniform signs x_t in {-1, +1}^d (spec/depth.md 7).
+    """y_t = x_1 * ... * x_t, component by component, of uniform signs x_t in {-1, +1}^d.
 
-    One bit of state a component, but every step can turn it: a bilinear network of d units is exact.
+    One bit of state per component, which every step can turn: a bilinear network of d units is exact.
     Inputs and targets ``(T, B, d)``; trained by mean square error, judged by the signs.
+    Source: On the Role of Depth in the Expressivity of RNNs, section 4.1.
     """
 
     features: int = 5

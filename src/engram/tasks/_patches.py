@@ -12,10 +12,11 @@ from engram.tasks._images import SIDE, ImageTask
 
 @dataclass(frozen=True)
 class MNISTPatches(ImageTask):
-    """Square patches, from left to right and from top to bottom, each one step (spec/tensor-train.md 3.3).
+    """Square patches, from left to right and from top to bottom, each one step.
 
     7 by 7 pixels without overlap give ``(16, B, 49)``. Where the patches do not fill the image (8 and stride 8), it
-    gets a frame of zeros, 32 by 32. All 60 000 images are for training: the paper has no validation.
+    gets a frame of zeros, 32 by 32. All 60 000 images are for training: the source has no validation. Source: Khrulkov
+    et al. 2018, Alkin 2024.
     """
 
     valid: int = 0

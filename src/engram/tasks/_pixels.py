@@ -23,10 +23,10 @@ def orders(seed: int) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class PixelMNIST(ImageTask):
-    """784 steps of one pixel, row by row (spec/spectral.md 6.3): ``(784, B, 1)``.
+    """MNIST pixel by pixel: 784 steps of one pixel, row by row, ``(784, B, 1)``.
 
-    The split is that of nnRNN's permuted task: ``RandomState(1234)`` draws the order of the pixels, then that of the
-    images; the first 60 000 - valid are for training.
+    The split is that of nnRNN's permuted task: ``RandomState(1234)`` samples the order of the pixels, then that of
+    the images; the first 60 000 - valid are for training. Source: Le et al. 2015; the split, Kerg et al. 2019.
     """
 
     name: ClassVar[str] = "smnist"
@@ -43,10 +43,10 @@ class PixelMNIST(ImageTask):
 
 @dataclass(frozen=True)
 class PermutedMNIST(PixelMNIST):
-    """784 steps of one pixel, in one fixed random order (spec/spectral.md 6.3).
+    """MNIST pixel by pixel in one fixed random order: ``(784, B, 1)``.
 
-    With permutation 1234 the images are split in an order drawn from the same generator after the pixels, else by
-    their number: the last ``valid`` are for validation.
+    With permutation 1234 the images are split in an order sampled from the same generator after the pixels,
+    else by their number: the last ``valid`` are for validation. Source: Le et al. 2015; Kerg et al. 2019.
     """
 
     permutation: int = NNRNN

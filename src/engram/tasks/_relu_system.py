@@ -1,4 +1,4 @@
-"""A random contractive ReLU network: drawn, calibrated, run and measured in float64, the same on every machine."""
+"""A random contractive ReLU network: sampled, calibrated, run and measured in float64, the same on every machine."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ class Weights(NamedTuple):
         return states
 
 
-class System(NamedTuple):
+class TrueSystem(NamedTuple):
     """Weights after calibration, and what was measured on 1000 sequences of standard normal inputs."""
 
     weights: Weights
@@ -48,7 +48,7 @@ class System(NamedTuple):
     """``(n,)``, the share of the steps at which each unit is on."""
 
 
-def draw(states: int, inputs: int, outputs: int, epsilon: float, seed: int, normalised: bool) -> Weights:
+def sample_weights(states: int, inputs: int, outputs: int, epsilon: float, seed: int, normalised: bool) -> Weights:
     """W = I - epsilon A'A / |A|^2 (undivided if not ``normalised``); A, F, C and the first b are standard normal."""
     generator = seeded(seed, "contractive", "weights")
     shapes = (states, states), (states, inputs), (outputs, states), (states,)
@@ -63,9 +63,9 @@ def draw(states: int, inputs: int, outputs: int, epsilon: float, seed: int, norm
 @cache
 def calibrated(
     states: int, inputs: int, outputs: int, epsilon: float, seed: int, normalised: bool, on: float, length: int
-) -> System:
+) -> TrueSystem:
     """Move b by -0.1 (share on - ``on``), a hundred times on the same 100 sequences; then measure on 1000 others."""
-    weights = draw(states, inputs, outputs, epsilon, seed, normalised)
+    weights = sample_weights(states, inputs, outputs, epsilon, seed, normalised)
     generator = seeded(seed, "contractive", "calibration")
     trials = columns(normal(length, CALIBRATION, inputs, generator=generator))
     for _ in range(ROUNDS):
@@ -73,7 +73,7 @@ def calibrated(
         weights = weights._replace(b=weights.b - RATE * (share - on))
     h = weights.states(columns(normal(length, MEASURE, inputs, generator=generator)))
     y = product(weights.C, h)
-    return System(weights, float((y**2).mean()), float(y.var((0, 2)).mean()), (h > ON).mean((0, 2)))
+    return TrueSystem(weights, float((y**2).mean()), float(y.var((0, 2)).mean()), (h > ON).mean((0, 2)))
 
 
 def product(matrix: Array, x: Array) -> Array:
@@ -83,5 +83,5 @@ def product(matrix: Array, x: Array) -> Array:
 
 
 def columns(x: Tensor) -> Array:
-    """``(T, B, p)`` as ``(T, p, B)``, a sequence a column."""
+    """``(T, B, p)`` as ``(T, p, B)``, a sequence per column."""
     return np.ascontiguousarray(x.double().numpy().swapaxes(1, 2))

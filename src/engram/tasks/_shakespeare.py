@@ -30,7 +30,7 @@ def shakespeare() -> tuple[Tensor, bytes]:
 
 @lru_cache
 def chunks(length: int) -> dict[str, Tensor]:
-    """Chunks ``(N, length)`` by split: 80, 10 and 10 % of them, drawn once with a fixed seed."""
+    """Chunks ``(N, length)`` by split: 80, 10 and 10 % of them, sampled once with a fixed seed."""
     whole = shakespeare()[0][: READ // length * length].view(-1, length)
     count = len(whole)
     order = torch.randperm(count, generator=seeded("shakespeare", length))
@@ -40,18 +40,19 @@ def chunks(length: int) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class TinyShakespeare(SymbolTask):
-    """Characters of Shakespeare in chunks of 64: 63 to read, 63 to predict, each from state zero (spec/depth.md 7).
+    """Characters of Shakespeare in chunks of 64: 63 to read, 63 to predict, each from state zero.
 
-    The first 90 % of the text is cut into 15 685 chunks without overlap, of which 12 548, 1 568 and 1 569 drawn at
+    The first 90 % of the text is cut into 15 685 chunks without overlap, of which 12 548, 1 568 and 1 569 at
     random are for training, validation and test. The symbols are the 65 characters of the text; the paper counts 107
     (100 printable ones and 7 special ones, which here would never occur) and embeds them in as many dimensions.
+    Source: Karpathy 2015; the split of On the Role of Depth in the Expressivity of RNNs, Appendix B.
     """
 
     length: int = 64
     """Characters of a chunk; one less is predicted."""
 
     name: ClassVar[str] = "shakespeare"
-    source: ClassVar[str] = "Karpathy 2015; the split of spec/depth.md"
+    source: ClassVar[str] = "Karpathy 2015; the split of On the Role of Depth in the Expressivity of RNNs"
     vocabulary = 65
     embedding: ClassVar[int] = 107
 

@@ -14,9 +14,10 @@ from engram.tasks._task import Batch
 
 @dataclass(frozen=True)
 class Sinus(Regression):
-    """y_t = sin(w x_t), component by component, of x_t ~ N(0, I_d): no memory, only a function (spec/depth.md 7).
+    """y_t = sin(w x_t), component by component, of x_t ~ N(0, I_d): no memory, only a function.
 
-    Inputs and targets ``(T, B, d)``; all steps are scored.
+    Inputs and targets ``(T, B, d)``; all steps are scored. Source: On the Role of Depth in the Expressivity of RNNs,
+    section 4.1.
     """
 
     features: int = 5
@@ -54,7 +55,11 @@ class Sinus(Regression):
 
 @dataclass(frozen=True)
 class CopySinus(Sinus):
-    """y_t = sin(w x_{t-p}): a function and a wait; the first p steps are not scored (spec/depth.md 7)."""
+    """y_t = sin(w x_{t-p}), component by component, of x_t ~ N(0, I_d): a function and a delay.
+
+    Inputs and targets ``(T, B, d)``; the first p steps are not scored. Source: On the Role of Depth in the Expressivity
+    of RNNs, section 4.1.
+    """
 
     lag: int = 4
     """p, the steps to wait."""

@@ -20,10 +20,10 @@ class StartEnd(Task):
     """Two strings of m symbols, T/2 steps apart: do none (0), half (1) or all (2) of the m pairs agree?
 
     Of class c, k = round(c m / 2) pairs at random places agree and all others differ; a half is rounded to the even
-    number (Python's round, so k = 2 of m = 3 and of m = 5). The first string starts at t, uniform in 0..T/2-m-1, the
+    number (Python's round: k = 2 for m = 3 and for m = 5). The first string starts at t, uniform in 0..T/2-m-1, the
     second at t + T/2; all else is blank. With T = 2m the strings fill the sequence and there is no blank symbol.
     Inputs ``(T, B, n+1)`` one-hot (blank 0, symbols 1..n), or ``(T, B, n)`` (symbols 0..n-1) if T = 2m; targets
-    ``(1, B)`` (spec/arithmetic-circuits.md 2.2).
+    ``(1, B)``. Source: Ziv 2019, after Levine et al. 2017.
     """
 
     length: int = 100
@@ -44,7 +44,7 @@ class StartEnd(Task):
         check_size("data", self.data, least=2)  # of one pair, a half cannot agree
         check_size("symbols", self.symbols, least=2)
         if check_size("length", self.length) % 2:
-            raise OptionError(f"length must be even, for the strings are half of it apart, got {self.length}")
+            raise OptionError(f"length must be even, because the strings are half of it apart, got {self.length}")
         if self.length < 2 * self.data:
             raise OptionError(f"length must be at least {2 * self.data}, to hold 2 x data, got {self.length}")
 

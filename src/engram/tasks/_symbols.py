@@ -56,6 +56,6 @@ class SymbolTask(Task):
         return masked_cross_entropy(outputs, batch)
 
     def metrics(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
-        """The loss in bits a symbol, and the share of the symbols whose guess is right."""
+        """The loss in bits per symbol, and the share of the symbols whose guess is right."""
         bits = float(masked_cross_entropy(outputs, batch)) / math.log(2)
         return {self.metric: bits, "accuracy": accuracy(outputs, batch)}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engram.imports import FILE_MODULE, load_class, name_of
-from engram.tasks._batches import Batches, Drawn, Fresh, Indexed
+from engram.tasks._batches import Batches, Fresh, Indexed, Resampled
 from engram.tasks._seeds import seeded
 
 
@@ -44,7 +44,7 @@ class Task(ABC):
     metric: ClassVar[str] = "accuracy"
     """The metric people quote, a key of :meth:`metrics`."""
     is_data_set: ClassVar[bool] = False
-    """Whether the training sequences are a fixed set, not drawn."""
+    """Whether the training sequences are a fixed set, not sampled."""
     embedding: ClassVar[int] = 0
     """The size of the embedding (of symbols, or of an image) in the paper, where there is one."""
 
@@ -105,7 +105,12 @@ class Task(ABC):
 
     @abstractmethod
     def sample(self, batch_size: int, generator: torch.Generator) -> Batch:
-        """Sequences drawn afresh (from the training set, where there is one)."""
+        """Random sequences (out of the training set, where there is one).
+
+        Args:
+            batch_size: B, an int of at least 1.
+            generator: a CPU generator; the same state gives the same batch on every machine.
+        """
 
     @abstractmethod
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -121,11 +126,12 @@ class Task(ABC):
         Args:
             split: ``"train"``, ``"valid"`` or ``"test"``.
             batch_size: B.
-            seed: of the sequences and their order.
-            size: how many sequences the split has. For ``train``, 0 draws fresh ones without end.
+            seed: random seed of the sequences and their order. Default: 0.
+            size: how many sequences the split has. Default: 0: ``train`` then gives fresh ones without end, and data
+                sets give all of theirs.
         """
         if split != "train":
-            return Drawn(self.sample, size, batch_size, seed, split)
+            return Resampled(self.sample, size, batch_size, seed, split)
         if not size:
             return Fresh(self.sample, batch_size, seed)
         whole = self.sample(size, seeded(seed, split))

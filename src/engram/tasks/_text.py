@@ -70,9 +70,10 @@ def treebank(split: str) -> tuple[Tensor, bytes]:
 
 @dataclass(frozen=True)
 class PennTreebank(SymbolTask):
-    """Characters of the Penn Treebank, the state carried from window to window (spec/spectral.md 6.4).
+    """Characters of the Penn Treebank, the state carried from window to window.
 
     50 symbols: 49 characters and the end of a line. Validation and test are read in 10 streams whatever the batch.
+    Source: Mikolov et al. 2012; the protocol, Kerg et al. 2019.
     """
 
     bptt: int = 150

@@ -10,12 +10,15 @@ from engram.tasks._task import Task
 
 @dataclass(frozen=True)
 class TransferCopy(Copy):
-    """:class:`Copy` with a delay of 100, tested without further training on longer delays (spec/attention.md 4)."""
+    """Copy symbols after a delay of 100 steps, and be tested on longer delays without further training.
+
+    Inputs, targets and layout are those of :class:`Copy`. Source: Kerg et al. 2020.
+    """
 
     delay: int = 100
     """Steps from the last symbol to the first answer in training."""
     tests: tuple[int, ...] = (200, 400, 2000, 5000)
-    """The delays of the other exams."""
+    """The delays of the further tests."""
 
     name: ClassVar[str] = "transfer-copy"
     source: ClassVar[str] = "Kerg et al. 2020"

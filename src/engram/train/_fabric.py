@@ -3,6 +3,8 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from engram.errors import OptionError
 from engram.train._settings import Settings
 
@@ -29,4 +31,14 @@ def make_fabric(settings: Settings) -> "Fabric":
             **({"plugins": Double()} if machine.precision == "64-true" else {"precision": machine.precision}),
         )
     except Exception as error:  # fabric raises whatever it likes for a device that is not there
-        raise OptionError(f"device {machine.device!r} cannot be used here: {error}") from None
+        raise OptionError(f"device {machine.device!r} cannot be used here: {_reason(kind, error)}") from None
+
+
+def _reason(kind: str, error: Exception) -> str:
+    """Why, and what can be used instead."""
+    here = ["cpu", *(name for name in ("cuda", "mps") if getattr(torch, name).is_available())]
+    if kind in here:
+        return str(error)
+    known = kind in ("cuda", "mps")
+    fault = f"torch {torch.__version__} finds no {kind} device" if known else f"there is no device {kind!r}"
+    return f"{fault}. Here: {', '.join(here)}"

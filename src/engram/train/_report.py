@@ -68,7 +68,7 @@ class Report:
 def check_tensorboard() -> None:
     """Whether events can be written."""
     if find_spec("tensorboard") is None:
-        raise OptionError("--tensorboard needs the package tensorboard: pip install 'engram[tensorboard]'")
+        raise OptionError("tensorboard needs the package tensorboard: pip install 'engram[tensorboard]'")
 
 
 def _writer(folder: Path, step: int) -> Any:

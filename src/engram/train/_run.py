@@ -78,7 +78,7 @@ def resume(
 def _inside(name: str) -> str:
     """A name that stays within the folder of runs."""
     if not Path(name).parts or Path(name).is_absolute() or ".." in Path(name).parts:
-        raise OptionError(f"the name of a run is a folder within --out, such as first; got {name!r}")
+        raise OptionError(f"the name of a run is a folder within out, such as first; got {name!r}")
     return name
 
 

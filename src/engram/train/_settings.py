@@ -64,10 +64,7 @@ class Settings:
         if waits and (budget.validate_every == 0 or not task.has_validation):
             raise OptionError("patience and plateau count validations, and this run has none: see validate_every")
         if budget.epochs and not budget.samples and not task.is_data_set:
-            raise OptionError(
-                f"{task.name} has no epochs, since its sequences are sampled anew at each step: use steps, or samples "
-                "with epochs"
-            )
+            raise OptionError(f"{task.name} has no epochs: give steps, or samples with epochs")
         for name in ("valid_samples", "test_samples"):
             if getattr(budget, name) == 0 and not task.is_data_set:
                 raise OptionError(f"{name} must be at least 1, got 0: only a data set has an end")

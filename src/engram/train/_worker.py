@@ -50,7 +50,7 @@ class Worker:
             if any((run.folder / name).exists() for name in (VALUES, OLD_VALUES, OLD_TENSORS)):
                 length = self._restore((load_for_resume if self.leads else load)(run.folder))
         if self.loop.step > self.loop.total:
-            raise RunError(f"{run.folder} is at step {self.loop.step} already: --steps must be at least that")
+            raise RunError(f"{run.folder} is at step {self.loop.step} already: steps must be at least that")
         if run.status == "done":
             self.loop.stale = 0  # trained further, though its patience was over
         self.testing = False
@@ -127,7 +127,7 @@ class Worker:
             return f"See {self.run.folder}"
         with suppress(StoppedError):  # the disk may be full: then the last checkpoint stays
             self._save(self.good)
-        rates = f"--lr (now {self.loop.optimizers.lr:g}) or --clip (now {self.run.settings.optimiser.clip:g})"
+        rates = f"lr (now {self.loop.optimizers.lr:g}) or clip (now {self.run.settings.optimiser.clip:g})"
         return f"The state of step {self.good.values['step']} is kept; start again with a smaller {rates}"
 
     def _stop(self, all_well: bool) -> None:

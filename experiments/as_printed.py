@@ -1,0 +1,59 @@
+"""Networks with the initial weights of their papers, where those of engram's layers are others.
+
+Models for the command line: `engram train copy --model experiments/as_printed.py:GlorotRNN --hidden 128`.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engram.nn import LSTM, RNN, ScoRNN
+from engram.nn.laws import Constant, Glorot, Uniform
+
+
+def glorot_normal(weight: Tensor, cell: Any) -> None:
+    """N(0, 2/(a + b)) of a matrix (a, b)."""
+    nn.init.xavier_normal_(weight)
+
+
+def glorot_gate(weight: Tensor, cell: Any) -> None:
+    """The same of a gate's matrix (H, H + D), which sees state and input side by side."""
+    weight.normal_(0, math.sqrt(2 / (2 * cell.hidden_size + cell.input_size)))
+
+
+class GlorotRNN(RNN):
+    """The RNN of Kerg et al. 2019, Tables A.1, A.2 and A.4: modReLU, all matrices Glorot normal."""
+
+    laws = {"weight_hh": glorot_normal, "weight_ih": Glorot()}  # noqa: RUF012
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1) -> None:
+        super().__init__(input_size, hidden_size, num_layers, activation="modrelu")
+
+
+class GlorotLSTM(LSTM):
+    """The LSTM of the same tables: every gate Glorot normal."""
+
+    laws = {"weight_hh": glorot_gate, "weight_ih": glorot_gate}  # noqa: RUF012
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1) -> None:
+        super().__init__(input_size, hidden_size, num_layers)
+
+
+class RandomStartCell(ScoRNN.cell):
+    """A scoRNN whose state before the first step is sampled for every batch, U(-s, s) with s = sqrt(3/H)."""
+
+    def initial_state(self, batch: int) -> Tensor:
+        start = torch.empty(batch, self.hidden_size, dtype=self.like.dtype, device=self.like.device)
+        return start.uniform_(-math.sqrt(3 / self.hidden_size), math.sqrt(3 / self.hidden_size))
+
+
+class ZivScoRNN(ScoRNN):
+    """The scoRNN of Ziv 2019 with the initial weights of his program: W_ih in U(-0.01, 0.01), modReLU's bias 0."""
+
+    cell = RandomStartCell
+    laws = {"weight_ih": Uniform(0.01), "mod_bias": Constant(0.0)}  # noqa: RUF012
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1) -> None:
+        super().__init__(input_size, hidden_size, num_layers)

@@ -1,0 +1,122 @@
+"""From words to a command. A command's file is imported when its name is typed: help and lists need no torch."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from cyclopts import App, CycloptsError
+
+from engram.cli._catalogue import catalogue
+from engram.cli._command import Group, app_of, empty_app
+from engram.cli._mistakes import in_one_line
+from engram.errors import OptionError, unknown
+
+COMMANDS = {
+    "demo": "_demo:Demo",
+    "train": "_train:train_app",
+    "resume": "_resume:Resume",
+    "evaluate": "_evaluate:Evaluate",
+    "certify": "_certify:CERTIFY",
+    "verify": "_verify:Verify",
+    "probe": "_probe:Probe",
+    "size": "_size:Size",
+    "convert": "_convert:CONVERT",
+    "list": "_list:List",
+    "plot": "_plot:PLOT",
+    "bench": "_bench:Bench",
+    "completion": "_completion:Completion",
+}
+"""Where each command is: the file, and in it a dataclass, a group of commands, or a function of the words."""
+HELP = ("-h", "--help")
+DESCRIPTION = """Recurrent networks whose memory you can measure, prove and train fast.
+
+Example: engram train copy --model nnrnn --hidden 128 --delay 200
+
+engram COMMAND --help shows the options of a command; --debug shows tracebacks; --version the version."""
+
+
+@dataclass(frozen=True)
+class Help:
+    """A page of help that was asked for, of the command that these words begin."""
+
+    words: tuple[str, ...]
+
+    def run(self) -> None:
+        """The catalogue has most pages; ``train`` with a task or a model has one of its own."""
+        page = page_of(self.words) if (sys.stdout.encoding or "").lower().startswith("utf") else None
+        if page is None:
+            root(self.words).help_print(_chain(self.words))
+        else:
+            print(*page, sep="\n")
+
+
+def page_of(words: Sequence[str]) -> list[str] | None:
+    """The lines of the page that the catalogue has for these words, if it has one."""
+    words = [word for word in words if word not in HELP]
+    found: dict[str, Any] = catalogue()["commands"].get(words[0], {}) if words else catalogue()
+    if words[1:2] and words[1] in found.get("below", ()):
+        found = found["below"][words[1]]
+    return None if words[:1] == ["train"] and len(words) > 1 else found.get("page")
+
+
+def _chain(words: Sequence[str]) -> Sequence[str]:
+    """The names of command and command below it."""
+    below = catalogue()["commands"].get(words[0], {}).get("below", ()) if words else ()
+    return words[: 2 if words[1:2] and words[1] in below else 1]
+
+
+def parse(words: list[str]) -> Any:
+    """The command that these words ask for, an object with a method ``run``. A mistake is told in one line."""
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    if not words or words[0] in HELP:
+        return Help(())
+    if words[0].startswith("-"):
+        raise OptionError(f"unknown option {words[0]} of engram: the name of a command comes first. See engram --help")
+    if words[0] not in COMMANDS:
+        raise unknown("command", words[0], COMMANDS)
+    _check_group(words)
+    if {*HELP} & {*words}:
+        return Help(tuple(words))
+    try:
+        make, bound, _ = root(words).parse_args(words, print_error=False, exit_on_error=False)
+    except CycloptsError as error:
+        raise in_one_line(error, words) from None
+    return make(*bound.args, **bound.kwargs)
+
+
+def root(words: Sequence[str], lines: Mapping[str, str] | None = None) -> App:
+    """The whole app; of the commands only the one that the words name is more than a line of help, out of ``lines``."""
+    app = empty_app("engram", DESCRIPTION)
+    if lines is None:
+        lines = {name: known["help"] for name, known in catalogue()["commands"].items()}
+    for place, name in enumerate(COMMANDS):
+        below = command_app(name, words) if [name] == [*words[:1]] else empty_app(name, lines.get(name, ""))
+        below.sort_key = place
+        app.command(below)
+    return app
+
+
+def command_app(name: str, words: Sequence[str]) -> App:
+    """The app of one command. That of ``train`` depends on the words: task and model have options of their own."""
+    kind = load(name)
+    return app_of(name, kind) if isinstance(kind, type | Group) else kind(name, list(words[1:]))
+
+
+def load(name: str) -> Any:
+    """What stands for a command in its file."""
+    file, _, attribute = COMMANDS[name].partition(":")
+    return getattr(import_module(f"engram.cli.{file}"), attribute)
+
+
+def _check_group(words: list[str]) -> None:
+    """Refuse a group of commands without one of them."""
+    known = catalogue()["commands"].get(words[0], {})
+    if "below" not in known:
+        return
+    if len(words) == 1:
+        raise OptionError(f"engram {words[0]} needs a {known['noun']}, one of: {', '.join(known['below'])}")
+    if not words[1].startswith("-") and words[1] not in known["below"]:
+        raise unknown(known["noun"], words[1], known["below"])

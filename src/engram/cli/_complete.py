@@ -1,0 +1,65 @@
+"""What may come next on the command line, for the scripts of ``engram completion``: from the catalogue, in no time."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from engram.cli._catalogue import catalogue, names, options_after
+
+
+def complete(words: list[str]) -> list[str]:
+    """The candidates for the last of the words after ``engram``, those that begin like it.
+
+    Where there are none, the shell offers files.
+
+    >>> complete(["tra"])
+    ['train']
+    >>> complete(["train", "copy", "--model", "nnr"])
+    ['nnrnn']
+    """
+    words = [word for word in words if word != "="]  # bash cuts --model=nn into three
+    *before, begun = words or [""]
+    return sorted({word for word in _candidates(before, begun) if word.startswith(begun)})
+
+
+def _candidates(before: list[str], begun: str) -> Iterable[str]:
+    commands = catalogue()["commands"]
+    if not before:
+        return ["--help", "--version", *commands] if begun.startswith("-") else commands
+    if before[0] not in commands:
+        return ()
+    command = commands[before[0]]
+    if "below" in command:
+        if len(before) == 1:
+            return command["below"]
+        command = command["below"].get(before[1], command)
+    options = options_after(before)
+    if begun.startswith("-"):
+        return [*options, "--help"]
+    takes = options.get(before[-1])
+    if takes is not None and before[-1].startswith("-"):
+        return _values(before[-1], takes)
+    return _words(before, command["words"])
+
+
+def _values(flag: str, takes: Any) -> Iterable[str]:
+    """What an option takes: one of its choices, a model, a task; anything else is the shell's to complete."""
+    if isinstance(takes, list):
+        return takes
+    return names({"--model": "models", "--task": "tasks"}.get(flag, ""))
+
+
+def _words(before: list[str], takes: list[Any]) -> Iterable[str]:
+    """A word that stands alone: one of a list, a task, a run, or a name of what is listed."""
+    if before[0] == "train":
+        return () if {*before} & {*names("tasks")} else names("tasks")
+    if before[0] == "list" and len(before) == 2:
+        return names(before[1])
+    if "RUN" in takes:
+        return _runs()
+    return takes[0] if takes and isinstance(takes[0], list) and len(before) == 1 else ()
+
+
+def _runs() -> list[str]:
+    from engram.cli._runs import runs_below
+
+    return [str(run) for run in runs_below()]

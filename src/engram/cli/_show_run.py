@@ -1,0 +1,23 @@
+"""A run that has ended, in words or as JSON."""
+
+import json
+from shlex import quote
+
+from engram.cli._console import plain
+from engram.train import RunDirectory, allowing
+
+
+def show_run(run: RunDirectory, as_json: bool) -> None:
+    """Its scores beside what can be reached without memory, and what to type next."""
+    if as_json:
+        names = ("status", "step", "parameters", "results", "best")
+        print(json.dumps({"run": str(run.folder), **{name: run.facts.get(name) for name in names}}))
+        return
+    task, console = run.settings.task, plain()
+    for split, scores in run.facts["results"].items():
+        shown = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
+        baseline = task.memoryless_baseline
+        share = f" ({scores['loss'] / baseline:.1%} of the memoryless baseline)" if baseline else ""
+        console.print(f"{split}: {shown}{share}")
+    evaluate = f"engram evaluate {quote(str(run.folder))}{allowing(run.allow)}"
+    console.print(f"run: {run.folder} ({evaluate} --plot shows its curves)")

@@ -1,0 +1,90 @@
+"""``engram evaluate`` of several runs, and its warning of a loss that no answer without memory would have."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engram.cli import _verdict, main
+from engram.tasks import LagCopy
+from engram.train import RunDirectory, Settings, _trained, train
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two small runs, of other seeds."""
+    monkeypatch.chdir(tmp_path)
+    sizes: dict[str, Any] = {"hidden": 4, "batch": 4, "steps": 2, "valid_samples": 8, "test_samples": 8, "threads": 1}
+    task = LagCopy(lag=2, length=20)
+    return [
+        str(train(Settings.of(task, "linear-rnn", seed=seed, **sizes), "runs", name).folder)
+        for seed, name in enumerate(("a", "b"))
+    ]
+
+
+def test_several_runs(runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Each line begins with the name of its run; JSON has the scores by run, as one run alone has them."""
+    capsys.readouterr()
+    assert main(["evaluate", *runs, "--plot"]) == 0
+    said = capsys.readouterr()
+    assert [line.split(" test: loss ")[0] for line in said.out.splitlines()] == runs
+    assert all(f"figure: {run}/curves.svg" in said.err for run in runs)
+    assert main(["evaluate", *runs, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == runs
+    for run in runs:
+        assert main(["evaluate", run, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == found[run]
+    assert found[runs[0]] != found[runs[1]]
+
+
+def test_flags_may_stand_between(runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["evaluate", runs[0], "--json", runs[1]], ["evaluate", "--json", *runs]):
+        capsys.readouterr()
+        assert main(words) == 0
+        assert list(json.loads(capsys.readouterr().out)) == runs
+
+
+def test_one_that_is_no_run_stops_all(runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["evaluate", runs[0], "runs/c"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "runs/c is not a run" in said.err
+
+
+def test_a_loss_far_above_the_baseline(
+    runs: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network whose state doubles: one line says how far, and what the probe says of it. A good loss: no word."""
+    capsys.readouterr()
+    assert main(["evaluate", runs[0]]) == 0
+    assert "warning" not in capsys.readouterr().err
+
+    def doubled(folder: Path, **options: Any) -> Any:
+        network = original(folder, **options)
+        with torch.no_grad():
+            network.core.cells[0].weight_hh.copy_(2 * torch.eye(4))
+        return network
+
+    original = _trained.load_network
+    monkeypatch.setattr(_trained, "load_network", doubled)
+    monkeypatch.setattr(_verdict, "load_network", doubled)
+    assert main(["evaluate", runs[0], "--option", "length=60", "--json"]) == 0
+    said = capsys.readouterr()
+    loss = json.loads(said.out)["test"]["loss"]
+    baseline = RunDirectory(runs[0]).settings.task.memoryless_baseline
+    assert loss > 1e6 * baseline
+    assert said.err.count("\n") == 1
+    told = re.search(
+        r"warning: runs/a, test: a loss of (\S+) is (\S+) times that of an answer without memory", said.err
+    )
+    assert told is not None
+    assert float(told[1]) == pytest.approx(loss, rel=1e-3)
+    assert float(told[2].replace(",", "")) == pytest.approx(loss / baseline, rel=1e-2)
+    assert "The probe: " in said.err
+    assert "explodes" in said.err
+    assert "unstable" in said.err

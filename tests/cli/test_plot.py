@@ -1,0 +1,59 @@
+"""``engram plot spectrum``: of a new model, and of a trained run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engram.cli import _plot_spectrum, main
+from engram.nn import GRU, RNN
+from engram.tasks import Copy
+from engram.train import Settings, load_network, train
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was handed to the picture, which is made all the same."""
+    calls: list[Any] = []
+    plot = _plot_spectrum.plot_spectrum
+
+    def watched(matrix: torch.Tensor, path: Path, title: str) -> None:
+        calls.append((matrix.detach().clone(), title))
+        plot(matrix, path, title)
+
+    monkeypatch.setattr(_plot_spectrum, "plot_spectrum", watched)
+    return calls
+
+
+@pytest.mark.parametrize("model", ["exprnn", "rnn", "urnn"])
+def test_of_a_trained_run(model: str, shown: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The matrix is the one that was trained, and the title says of what."""
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.of(Copy(3, 2), model, hidden=6, batch=4, steps=5, test_samples=8, threads=1)
+    run = train(settings, "runs", "first")
+    assert main(["plot", "spectrum", "runs/first", "--last", "-o", "a.svg"]) == 0
+    assert Path("a.svg").read_text().startswith("<?xml")
+    ((matrix, title),) = shown
+    network: Any = load_network(run.folder, best=False)
+    cell = network.core.cells[0]
+    trained = cell.rotation if hasattr(cell, "rotation") else cell.weight_hh
+    assert torch.equal(matrix, trained)
+    assert title == f"{model}, N = 6, after 5 steps on copy"
+
+
+def test_of_a_new_model(shown: list[Any], tmp_path: Path) -> None:
+    assert (
+        main(["plot", "spectrum", "--model", "rnn", "--hidden", "5", "--seed", "3", "-o", str(tmp_path / "a.png")]) == 0
+    )
+    ((matrix, title),) = shown
+    torch.manual_seed(3)
+    assert torch.equal(matrix, RNN(1, 5).cells[0].weight_hh)
+    assert title == "rnn, N = 5, as initialised"
+
+
+def test_layers_with_and_without_a_matrix() -> None:
+    assert _plot_spectrum.square_matrix(torch.nn.RNN(2, 3)) is not None
+    assert _plot_spectrum.square_matrix(torch.nn.LSTM(2, 3)) is None
+    assert _plot_spectrum.square_matrix(GRU(2, 3)) is None
+    assert _plot_spectrum.square_matrix(torch.nn.Linear(2, 3)) is None
