@@ -102,7 +102,7 @@ def test_equals_the_plain_loop(executor: str, dtype: torch.dtype, compiled: str)
         x = rows().to(dtype).requires_grad_()
         with use(which):
             output, _ = cell.run(x, cell.initial_state(x.shape[1]), None, False)
-        output.backward(torch.linspace(0.5, 1.5, output.shape[-1], dtype=dtype).expand_as(output))
+            output.backward(torch.linspace(0.5, 1.5, output.shape[-1], dtype=dtype).expand_as(output))
         found[which] = output.detach(), x.grad
     few = 64 * torch.finfo(dtype).eps
     (output, gradient), (right, right_gradient) = found[executor], found["plain"]
