@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engram.certify._field import draw
 
 from engram.certify import CLAIMS, RACDeepClaim, RACShallowClaim, TTEqualCoresClaim, certify, verify
 from engram.cli import main

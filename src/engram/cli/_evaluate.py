@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from rich.text import Text
 
 from engram.cli._console import plain
 from engram.cli._options import apart, read_options
@@ -19,7 +20,7 @@ from engram.tasks import Task, make_task, task_name
 from engram.train import RunDirectory, evaluate
 
 FAR = 2.0
-"""A loss that is so many times the loss without memory is worth a warning: the network does harm."""
+"""A loss that is so many times that of any sensible guess is worth a warning: the network does harm."""
 Scores = dict[str, dict[str, float]]
 
 
@@ -65,7 +66,7 @@ class Evaluate:
 
     def _evaluate(self, folder: Path) -> Scores:
         run, console = RunDirectory(folder, self.allow), plain(stderr=True)
-        with console.status(f"evaluating {printable(str(folder))} ..."):
+        with console.status(Text(f"evaluating {printable(str(folder))} ...")):
             options = read_options(self.option)
             results = evaluate(folder, self.split, best=not self.last, allow=self.allow, **options)
         name = f"{printable(str(folder))} " if len(self.folders) > 1 else ""
@@ -81,7 +82,8 @@ class Evaluate:
     def _warn(self, run: RunDirectory, task: Task, split: str, loss: float) -> None:
         """Say what is wrong where a loss is far above what an answer without memory has."""
         baseline = task.memoryless_baseline
-        if not baseline > 0 or loss <= FAR * baseline:
+        guess = max(baseline, math.log(max(task.output_size, 2)))  # of classes: each with the same chance
+        if not baseline > 0 or loss <= FAR * guess:
             return
         times = f"{loss / baseline:,.3g} times" if math.isfinite(loss) else "beyond"
         plain(stderr=True).print(

@@ -9,6 +9,7 @@ import torch
 from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from torch import nn
 
 from engram.cli._console import plain
@@ -77,13 +78,13 @@ class Probe:
         console = plain(stderr=True)
         found = []
         for model in self.models:
-            with console.status(f"preparing {model} ...") as status:
+            with console.status(Text(f"preparing {model} ...")) as status:
 
                 def before(cost: Cost, model: str = model) -> None:
                     console.print(f"cost of {model}: {cost.words()}")
 
                 def each(part: str, status: Any = status, model: str = model) -> None:
-                    status.update(f"{model}: measuring {part.replace('_', ' ')} ...")
+                    status.update(Text(f"{model}: measuring {part.replace('_', ' ')} ..."))
 
                 found.append(self._profile(model, before=before, each=each))
         self._show(found)

@@ -28,7 +28,8 @@ def newest_run() -> Path | None:
 
 def check_run(folder: Path) -> None:
     """Refuse what is not a run, with the name of the run that was probably meant."""
-    if (folder / "run.json").exists():
+    path = folder / "run.json"
+    if path.exists() or path.is_symlink():  # a link is for the library to refuse
         return
     fault = "there is no such folder" if not folder.exists() else "it has no run.json" if folder.is_dir() else "a file"
     runs = {str(run): run.name for run in runs_below()}
