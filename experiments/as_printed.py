@@ -45,7 +45,9 @@ class RandomStartCell(ScoRNN.cell):
     """A scoRNN whose state before the first step is sampled for every batch, U(-s, s) with s = sqrt(3/H)."""
 
     def initial_state(self, batch: int) -> Tensor:
-        start = torch.empty(batch, self.hidden_size, dtype=self.like.dtype, device=self.like.device)
+        start = torch.empty(
+            batch, self.hidden_size, dtype=self.reference_weight.dtype, device=self.reference_weight.device
+        )
         return start.uniform_(-math.sqrt(3 / self.hidden_size), math.sqrt(3 / self.hidden_size))
 
 

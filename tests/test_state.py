@@ -96,7 +96,7 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
     ((H[:, :1], PAST), FIELDS, ShapeError, r"the field h .* must have the shape \(1, 2, 3\)"),
     (H, Field(4), ShapeError, r"state \(hx\) must have the shape \(1, 2, 4\)"),
     ([H], Field(3), DTypeError, r"must be one tensor, got list"),
-    (H.int(), Field(3), DTypeError, r"state \(hx\) is torch.int32 and the layer torch.float32"),
+    (H.int(), Field(3), DTypeError, r"state \(hx\) is torch.int32, whole numbers, .*: state.to\(torch.float32\)\.$"),
     (H, Field(3, dtype=torch.bool), DTypeError, r"is torch.float32 and must be torch.bool"),
 ]
 

@@ -209,10 +209,10 @@ def in_dtype(tensor: Tensor, dtype: torch.dtype, device: torch.device, what: str
     if not (dtype.is_floating_point or dtype.is_complex):
         raise DTypeError(f"{what} is {tensor.dtype} and must be {dtype}. Convert it: {_word(what)}.to({dtype})")
     if not (tensor.is_floating_point() or tensor.is_complex()):
+        symbols = " Symbols must be embedded first: torch.nn.Embedding or torch.nn.functional.one_hot"
         raise DTypeError(
             f"{what} is {tensor.dtype}, whole numbers, and the layer computes in {dtype}. Convert it: "
-            f"{_word(what)}.to({dtype}). Symbols are not numbers: embed them first, with torch.nn.Embedding or "
-            "torch.nn.functional.one_hot"
+            f"{_word(what)}.to({dtype}).{symbols if what == 'input' else ''}"
         )
     raise DTypeError(
         f"{what} is {tensor.dtype} and the layer {dtype}. "

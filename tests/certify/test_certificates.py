@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engram.certify._field import draw
 
 from engram.certify import CLAIMS, RACDeepClaim, RACShallowClaim, TTEqualCoresClaim, certify, verify
 from engram.cli import main
@@ -215,7 +214,7 @@ WRONG = {
     "rac --max-side 10": "--max-side is 10",
     "rac-deep --modes 3 --channels 3 --steps 8 --depth 3": "unknown option --depth of engram certify rac-deep",
     "rac-deep --modes 3 --channels 3 --steps 7": "steps must be even",
-    "rac-deep": "engram certify rac-deep needs --modes, M (or n)",
+    "rac-deep": "engram certify rac-deep needs --modes, M (of a tensor train: n)",
     "rac --modes x": "--modes must be a whole number, got 'x'",
     "tt --rank 0": "rank must be at least 1, got 0",
     "atlas --max-side 1": "--max-side must be at least 2, got 1",

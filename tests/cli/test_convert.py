@@ -85,7 +85,7 @@ def test_words(tmp_path: Path, capsys: Any) -> None:
 
 NOT_LINEAR: dict[str, tuple[dict[str, Any], str]] = {
     "tanh": ({"model": "rnn"}, "a run of rnn: activation='tanh' cannot be flattened"),
-    "lstm": ({"model": "lstm"}, "a run of lstm: only an engram.nn.RNN is linear; got LSTM"),
+    "lstm": ({"model": "lstm"}, "a run of lstm: layer must be an engram.nn.RNN; got LSTM"),
 }
 
 
@@ -180,7 +180,7 @@ def test_minimise(tmp_path: Path, capsys: Any) -> None:
 def test_a_malformed_model(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "bad.txt").write_text(MODEL.replace("(1) 0.5", "(1) half"), encoding="utf-8")
     said = refused(capsys, "automaton", tmp_path / "bad.txt", "-o", tmp_path / "a.json")
-    assert "bad.txt, line 4: a probability is a decimal number from 0 to 1, got 'half'" in said
+    assert "bad.txt, line 4: a probability must be a decimal number from 0 to 1, got 'half'" in said
     assert not (tmp_path / "a.json").exists()
 
 

@@ -50,7 +50,7 @@ def test_the_picture(tmp_path: Path, capsys: Any) -> None:
         (Size(lag=0), "--lag must be at least 1"),
         (Size(lag=5, channels=0), "--channels must be at least 1"),
         (Size(lag=5, max_depth=0), "depth must be at least 1"),
-        (Size(lag=10**12), "more than 10,000 sizes: give a max_depth"),
+        (Size(lag=10**12), "more than 10,000 sizes: set max_depth"),
         (Size(lag=5, output=Path("size.txt")), "must end in .svg or .png"),
     ],
 )

@@ -286,7 +286,9 @@ def test_a_dry_run_is_a_file_that_gives_the_run(case: str, told: Any) -> None:
 def test_same_name_is_refused(told: Any, refused: Any) -> None:
     told(*QUICK, "--name", "first")
     before = Path("runs/first/run.json").read_bytes()
-    assert "runs/first holds a run already: engram resume runs/first" in refused(*QUICK, "--name", "first")
+    assert "runs/first holds a run already: resume it with engram resume runs/first" in refused(
+        *QUICK, "--name", "first"
+    )
     assert Path("runs/first/run.json").read_bytes() == before
 
 

@@ -131,7 +131,7 @@ WRONG = {
     "plot": "engram plot needs a picture, one of: spectrum, rac",
     "plot spectrm": "unknown picture 'spectrm': .* Did you mean 'spectrum'?",
     "plot rac --steps 5": "--steps must be even",
-    "plot rac --depth 9": "choose a smaller --depth or --steps",
+    "plot rac --depth 9": "choose a smaller --depth or fewer steps",
     "plot spectrum nowhere": "nowhere is not a run: there is no such folder",
     "plot spectrum nowhere --model rnn": "--model: without a run only; nowhere has a model of its own",
     "plot spectrum --model lstm": "lstm has no square recurrent matrix whose spectrum could be plotted",

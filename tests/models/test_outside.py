@@ -95,7 +95,9 @@ def test_a_run_on_images(table: bool, folder: Path) -> None:
         assert images["test"] == pytest.approx(whole.facts["results"]["test"], rel=1e-4)
     with pytest.raises(EngramError, match="with 192 inputs and 2 outputs; with these options Images has 243 and 2"):
         evaluate(part.folder, allow=[str(file)], side=9)
-    with pytest.raises(EngramError, match=r"Images shows \(3, 8, 8\) at a step: a probe reads vectors or symbols"):
+    with pytest.raises(
+        EngramError, match=r"Images shows inputs of the shape \(3, 8, 8\) at a step: a probe needs vectors or symbols"
+    ):
         profile_run(part.folder, allow=[str(file)])
 
 
