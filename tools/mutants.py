@@ -176,9 +176,12 @@ def try_all(
         finally:
             copies.put(copy)
 
-    with ThreadPoolExecutor(jobs) as pool:
+    pool = ThreadPoolExecutor(jobs)
+    try:
         for done in as_completed([pool.submit(one, mutant) for mutant in mutants]):
             yield done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from engram.checks import explain
-from engram.loops import compiled_cell, use
+from engram.loops import _run, compiled_cell, use
 from engram.nn import Cell, Recurrent
 from engram.state import Field, parts
 
@@ -59,6 +59,22 @@ class SwapCell(RingCell):
 @pytest.mark.parametrize("batch", [2, 9])
 @pytest.mark.parametrize("kind", [RingCell, ShiftCell, SwapCell])
 def test_equals_the_plain_loop(kind: type[Cell], batch: int, packed: bool, executor: str) -> None:
+    check(kind, batch, packed, executor)
+
+
+@pytest.mark.parametrize("executor", ["torch", "compiled"])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", [RingCell, ShiftCell])
+def test_in_chunks(kind: type[Cell], packed: bool, executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one step, or of a few: each chunk puts back the slots that its own steps have changed."""
+    for chunk_bytes in (1, 5000):
+        for name in ("CHUNK_BYTES", "TORCH_CHUNK_BYTES"):
+            monkeypatch.setattr(_run, name, chunk_bytes)
+        check(kind, 9, packed, executor)
+
+
+def check(kind: type[Cell], batch: int, packed: bool, executor: str) -> None:
+    """Outputs, last state and gradients, both ways through time."""
     layer = type("Layer", (Recurrent,), {"cell": kind})(3, 4, bidirectional=True, dtype=torch.float64)
     x: Any = torch.randn(17, batch, 3, dtype=torch.float64)
     if packed:

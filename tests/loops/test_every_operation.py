@@ -102,7 +102,7 @@ def test_equals_the_plain_loop(executor: str, dtype: torch.dtype, compiled: str)
         x = rows().to(dtype).requires_grad_()
         with use(which):
             output, _ = cell.run(x, cell.initial_state(x.shape[1]), None, False)
-        output.backward(torch.linspace(0.5, 1.5, output.shape[-1], dtype=dtype).expand_as(output))
+            output.backward(torch.linspace(0.5, 1.5, output.shape[-1], dtype=dtype).expand_as(output))
         found[which] = output.detach(), x.grad
     few = 64 * torch.finfo(dtype).eps
     (output, gradient), (right, right_gradient) = found[executor], found["plain"]
@@ -125,3 +125,29 @@ def test_all_are_in_c(compiled: str) -> None:
     loops = compiled_cell(cell).variant(hoist=False, rebuild=True).loops
     assert loops is not None
     assert loops.ready(), loops.reason()
+
+
+class ChosenCell(BareCell):
+    """What stands at a place that is given, which may not exist."""
+
+    def fields(self) -> State:
+        return State(Field(self.hidden_size), Field(1, dtype=torch.int64))
+
+    def drive(self, input: Tensor) -> Tensor:
+        return input
+
+    def step(self, drive: Tensor, state: State) -> State:
+        return State(drive + drive.gather(-1, state.count), state.count)
+
+
+@pytest.mark.parametrize("place", [-1, 3])
+def test_a_place_just_outside_is_refused(place: int, compiled: str) -> None:
+    """C would read whatever lies there."""
+    cell, x = ChosenCell(3, 3, dtype=torch.float64), torch.randn(2, 7, 3, dtype=torch.float64)
+    start = cell.initial_state(7)
+    with use("compiled"):
+        for inside in (0, 2):
+            output, _ = cell.run(x, start._replace(count=start.count + inside), None, False)
+            assert output.equal(x + x[..., inside, None])
+        with pytest.raises(IndexError, match="an index"):
+            cell.run(x, start._replace(count=start.count + place), None, False)

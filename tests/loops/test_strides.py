@@ -60,6 +60,19 @@ def test_expanded_gradient(executor: str, packed: bool, reverse: bool, problem: 
         torch.testing.assert_close(*found, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_the_given_gradient_stays(executor: str, reverse: bool, problem: Callable[..., Any]) -> None:
+    """Of the last state too, with which the backward pass begins: the caller may use it again."""
+    case = problem(6, 14, 2, 19, reverse=reverse)
+    case["start"].requires_grad_()
+    with use(executor):
+        results = additive(**case)
+    given = [torch.randn_like(result) for result in results]
+    before = [gradient.clone() for gradient in given]
+    torch.autograd.grad(results, case["start"], given)
+    assert all(after.equal(old) for after, old in zip(given, before, strict=True))
+
+
 def test_backward_twice(executor: str, problem: Callable[..., Any]) -> None:
     """With retain_graph the second pass adds the same gradient to the bit; without, torch refuses as always."""
     case = problem(6, 3, 2, 19)

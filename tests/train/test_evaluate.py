@@ -73,13 +73,18 @@ def test_of_a_training_set(tmp_path: Path, small: Any) -> None:
 
 
 def test_other_options_are_another_exam(run: RunDirectory) -> None:
-    """As if the network had been given that task by hand; the run is not changed."""
+    """Loss and accuracy are those of the network on sequences of that task, computed here; the run is not changed."""
     before = {path.name: path.read_bytes() for path in run.folder.iterdir()}
     scores = evaluate(run.folder, delay=20)
     assert scores != run.facts["results"]
-    task, network = Copy(20, 2), load_network(run.folder)
-    batches = task.batches("test", run.settings.budget.batch, run.settings.seed, run.settings.budget.test_samples or 0)
-    assert scores["test"] == evaluate_split(network, task, batches, torch.device("cpu"), torch.float32)
+    assert (run.settings.budget.batch, run.settings.budget.test_samples) == (4, 8)
+    exam, network = Copy(20, 2).batches("test", 8, run.settings.seed, 8)[0], load_network(run.folder)
+    with torch.no_grad():
+        outputs = network(exam.inputs)[0]
+    loss = torch.nn.functional.cross_entropy(outputs.flatten(0, 1), exam.targets.flatten())
+    right = (outputs.argmax(-1) == exam.targets)[-2:]  # the two symbols, at the end
+    assert scores["test"]["loss"] == pytest.approx(float(loss), rel=1e-6)
+    assert scores["test"]["accuracy"] == pytest.approx(float(right.float().mean()), rel=1e-6)
     assert {path.name: path.read_bytes() for path in run.folder.iterdir()} == before
 
 
@@ -155,6 +160,8 @@ def test_evaluate_split_weighs_by_what_is_scored(small: Any) -> None:
     network.eval()
     loss = task.loss(network(together.inputs)[0], together).item()
     assert got["loss"] == pytest.approx(loss, rel=1e-6)
+    assert evaluate_split(network, task, uneven, *place) == got
+    assert not network.training  # nor is a network in evaluation set to training
 
 
 def test_evaluate_split_gives_the_mode_back_when_it_is_left(small: Any) -> None:

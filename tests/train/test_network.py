@@ -34,7 +34,10 @@ COUNTS = [
 ]
 
 
-@pytest.mark.parametrize(("task", "model", "hidden", "count"), COUNTS)
+@pytest.mark.parametrize(
+    ("task", "model", "hidden", "count"),
+    [pytest.param(*row, marks=pytest.mark.slow if row[2] > 1000 else []) for row in COUNTS],  # their weights take long
+)
 def test_parameter_counts_of_the_papers(task: Task, model: str, hidden: int, count: int) -> None:
     """torch's LSTM has a second bias, which adds nothing, on each of its four gates."""
     network = make_network(Settings.of(task, model, hidden=hidden))
