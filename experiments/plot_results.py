@@ -1,7 +1,7 @@
 """Plot the figures of docs/results again, from the numbers stored beside them.
 
-    python experiments/redraw.py docs/results              (all)
-    python experiments/redraw.py docs/results demo rac     (some)
+    python experiments/plot_results.py docs/results              (all)
+    python experiments/plot_results.py docs/results demo rac     (some)
 
 Nothing is measured again, but demo, spectra, probes and circuit have no stored numbers: their commands run again, a
 minute on a quiet machine.
@@ -45,9 +45,9 @@ FIGURES: dict[str, Callable[[Path], None]] = {
     "role-of-depth": role_of_depth.plot,
     "training-copy": training_copy.plot,
     **{
-        f"spectrum-{name}": partial(command, f"draw spectrum --model {name} -o", f"spectrum-{name}") for name in SPECTRA
+        f"spectrum-{name}": partial(command, f"plot spectrum --model {name} -o", f"spectrum-{name}") for name in SPECTRA
     },
-    "rac": partial(command, "draw rac --depth 3 --steps 6 -o", "rac"),
+    "rac": partial(command, "plot rac --depth 3 --steps 6 -o", "rac"),
     **{
         f"probe-{name}": partial(command, f"probe {model} --option input_size=8 hidden_size=32 -o", f"probe-{name}")
         for name, model in PROBES.items()
