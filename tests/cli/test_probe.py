@@ -149,7 +149,7 @@ WRONG = {
     "mypackage.models:Mine --length 2": "--length must be at least 8, got 2",
     "mypackage.models:Mine --parts gradient": "unknown part 'gradient': .* Did you mean 'gradient_reach'?",
     "mypackage.models:Mine -o page.pdf": "--output must end in .html, .svg or .png, got page.pdf",
-    "mypackage.models:Mine mypackage.models:made -o a.svg": "a picture is of one model; several go on a page (.html)",
+    "mypackage.models:Mine mypackage.models:made -o a.svg": "a figure is of one model; several go on a page (.html)",
     "runs/nothing": "there is no run runs/nothing; a model is given as module:factory",
     ":LSTM": "a model is given as module:factory, such as torch.nn:LSTM; got ':LSTM'",
     "mypackage.models:": "a model is given as module:factory, .* got 'mypackage.models:'",

@@ -95,24 +95,24 @@ def test_sizes_of_all_lags(lag: int, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def redraw() -> Any:
+def plot_results() -> Any:
     if not EXPERIMENTS.exists():
         pytest.skip("the experiments are not part of a wheel")
     sys.path.insert(0, str(EXPERIMENTS))
-    yield importlib.import_module("redraw")
+    yield importlib.import_module("plot_results")
     sys.path.remove(str(EXPERIMENTS))
 
 
-def test_every_figure_of_the_results_can_be_plotted_again(redraw: Any) -> None:
-    assert {*redraw.FIGURES} == {*PLOTTED, *MADE} == {path.stem for path in RESULTS.glob("*.svg")}
+def test_every_figure_of_the_results_can_be_plotted_again(plot_results: Any) -> None:
+    assert {*plot_results.FIGURES} == {*PLOTTED, *MADE} == {path.stem for path in RESULTS.glob("*.svg")}
 
 
 @pytest.mark.usefixtures("readable")
 @pytest.mark.parametrize("name", [name for name in PLOTTED if not name.startswith(("bench-", "atlas"))])
-def test_figures_of_experiments(redraw: Any, name: str, tmp_path: Path) -> None:
+def test_figures_of_experiments(plot_results: Any, name: str, tmp_path: Path) -> None:
     for table in RESULTS.glob("*.json"):
         shutil.copy(table, tmp_path)
-    redraw.FIGURES[name](tmp_path)
+    plot_results.FIGURES[name](tmp_path)
     assert strange_colors((tmp_path / f"{name}.svg").read_text()) == set()
 
 

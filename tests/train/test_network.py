@@ -14,7 +14,7 @@ from engram.train import Settings, make_network
 
 LAYERS = [name for name, entry in MODELS.items() if not entry.answers_itself]
 
-# spec/spectral.md 6.6: recurrent + input + modReLU bias + decoder [+ embedding], one bias a gate.
+# recurrent + input + modReLU bias + decoder [+ embedding], one bias per gate.
 COUNTS = [
     (Copy(200), "nnrnn", 128, 18_953),
     (Copy(200), "exprnn", 176, 18_929),

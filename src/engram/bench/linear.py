@@ -62,14 +62,14 @@ def bench_linear(quick: bool = False, repeats: int = 7, tell: Callable[[str], No
             sizes = {"T": steps, "B": BATCH, "H": HIDDEN, "N": STATE}
             rows += [{**sizes, "contestant": name, **found} for name, found in times.items()]
             cost = ", ".join(f"{name} {1e3 * found['median_ms'] / steps:.1f}" for name, found in times.items())
-            tell(f"T={steps}, microseconds a step: {cost}")
+            tell(f"T={steps}, microseconds per step: {cost}")
     finally:
         torch.set_num_threads(before)
     return {"summary": _summary(rows), "rows": rows, "machine": machine()}
 
 
 def _costs(rows: list[dict[str, Any]]) -> dict[str, dict[int, float]]:
-    """Microseconds a step, by contestant and length."""
+    """Microseconds per step, by contestant and length."""
     costs: dict[str, dict[int, float]] = {}
     for row in rows:
         costs.setdefault(row["contestant"], {})[row["T"]] = 1e3 * row["median_ms"] / row["T"]

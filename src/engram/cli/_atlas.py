@@ -10,14 +10,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from engram.atlas import Range, atlas
 from engram.certify import PRIME
-from engram.cli._console import plain
+from engram.cli._console import terminal
 from engram.files import write_whole
 from engram.report import atlas_page, atlas_summary, plot_atlas
 
 
 @dataclass(frozen=True, kw_only=True)
 class Atlas:
-    """Certify every rank claim at every size up to a limit: one table, one picture, and where a printed claim fails.
+    """Certify every rank claim at every size up to a limit: one table, one figure, and where a printed claim fails.
 
     Sizes that are done are not done again: stopped by Ctrl-C, the same command goes on.
 
@@ -40,7 +40,7 @@ class Atlas:
     """Print the table as one JSON object."""
 
     def run(self) -> None:
-        console = plain(stderr=True)
+        console = terminal(stderr=True)
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),

@@ -129,7 +129,7 @@ class Bench:
     markdown: Path | None = None
     """Write the tables there, as a page of Markdown."""
     figure: Path | None = None
-    """Where the picture goes (.svg or .png); default: bench-layers.svg and so on."""
+    """Where the figure goes (.svg or .png); default: bench-layers.svg and so on."""
 
     def run(self) -> None:
         check_size("--repeats", self.repeats)

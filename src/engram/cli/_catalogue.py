@@ -124,12 +124,10 @@ def _models() -> list[dict[str, Any]]:
 
 
 def _tasks() -> list[dict[str, Any]]:
-    from engram.cli._docs import docs_of, plain
     from engram.tasks import TASKS
 
     rows = []
     for name, task in TASKS.items():
-        texts = docs_of(task)
         rows.append(
             {
                 "name": name,
@@ -139,7 +137,7 @@ def _tasks() -> list[dict[str, Any]]:
                 "metric": task.metric,
                 "data set": task.is_data_set,
                 "options": {each.name: None if each.default is MISSING else each.default for each in fields(task)},
-                "help": {each.name: plain(" ".join(texts.get(each.name, "").split())) for each in fields(task)},
+                "help": _fields_help(task),
                 "source": task.source,
             }
         )
@@ -165,21 +163,27 @@ def _maps() -> list[dict[str, Any]]:
 
 def _claims() -> list[dict[str, Any]]:
     from engram.certify import CLAIMS
-    from engram.cli._docs import docs_of, plain
 
     rows = []
     for name, claim in CLAIMS.items():
-        texts = docs_of(claim)
-        sizes = {each.name: plain(" ".join(texts.get(each.name, "").split())) for each in fields(claim)}
+        sizes = _fields_help(claim)
         rows.append({"name": name, "claim": claim.words, "sizes": ", ".join(sizes), "help": sizes})
     return rows
 
 
+def _fields_help(kind: Any) -> dict[str, str]:
+    """What the docstrings of a dataclass's fields say, each in one line, without markup."""
+    from engram.cli._docs import docs_of, without_markup
+
+    texts = docs_of(kind)
+    return {each.name: without_markup(" ".join(texts.get(each.name, "").split())) for each in fields(kind)}
+
+
 def _line(kind: type) -> str:
     """The first line of a docstring, without markup."""
-    from engram.cli._docs import plain
+    from engram.cli._docs import without_markup
 
-    return plain(inspect.cleandoc(kind.__doc__ or "")).split("\n")[0]
+    return without_markup(inspect.cleandoc(kind.__doc__ or "")).split("\n")[0]
 
 
 def _order(cost: str) -> str:

@@ -23,12 +23,24 @@ from engram.certify import (
 )
 from engram.cli._atlas import Atlas
 from engram.cli._command import Group
-from engram.cli._console import plain
+from engram.cli._console import terminal
 from engram.cli._min_width import MinWidth
 from engram.theory.bounds import enough_templates
 
 # In a certificate beside the numbers found; said elsewhere, or not for reading.
-UNTOLD = ("version", "claim", "sizes", "prime", "seed", "witness", "matrix", "depth", "statement", "software", "seal")
+HIDDEN = (
+    "version",
+    "claim",
+    "sizes",
+    "prime",
+    "seed",
+    "witness",
+    "matrix",
+    "depth",
+    "statement",
+    "software",
+    "seal",
+)
 LABELS = {"rank": "rank found", "bound": "proven bound", "upper": "upper bound", "shallow": "shallow value"}
 
 
@@ -92,7 +104,7 @@ class Prove:
     def run(self) -> None:
         sizes: Any = getattr(self, "sizes")  # noqa: B009 - of the subclass
         claim = sizes.claim() if isinstance(sizes, CircuitSizes | TensorTrainSizes) else sizes
-        console = plain(stderr=True)
+        console = terminal(stderr=True)
         cost = claim.check_cost(self.max_side, self.max_memory, self.max_seconds)
         with console.status(f"{claim.name}: about {duration(cost.seconds)}, {rounded(cost.megabytes)} MB ..."):
             found = certify(
@@ -114,7 +126,7 @@ class Prove:
 def told(found: Certificate) -> str:
     """Every number of the certificate, and what it proves."""
     labels = LABELS | ({"bound": "conjectured"} if isinstance(found.claim, RACConjectureClaim) else {})
-    shown = {name: value for name, value in found.to_dict().items() if name not in UNTOLD}
+    shown = {name: value for name, value in found.to_dict().items() if name not in HIDDEN}
     lines = [(labels.get(name, name.replace("_", " ")), _text(value)) for name, value in shown.items()]
     width = max(len(name) for name, _ in lines)
     return "\n".join([f"{name:<{width}}  {value}" for name, value in lines] + [found.statement, *_cure(found.claim)])

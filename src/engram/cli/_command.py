@@ -9,7 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from cyclopts import App, Parameter, Token, convert
 
-from engram.cli._docs import docs_of, plain, sentence
+from engram.cli._docs import docs_of, sentence, without_markup
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Group:
     text: str
     """What they are for, with examples: a docstring."""
     noun: str
-    """What one of them is called: a claim, a picture, a conversion."""
+    """What one of them is called: a claim, a figure, a conversion."""
     commands: Mapping[str, Any]
     """Each a dataclass, or a function from its name to an app."""
 
@@ -38,7 +38,7 @@ def empty_app(
     name: str, text: str, make: Callable[..., Any] | None = None, parameters: Sequence[inspect.Parameter] = ()
 ) -> App:
     """An app of this name; the first lines of ``text`` describe it, and its examples stand at the end of the help."""
-    description, examples = _apart(plain(inspect.cleandoc(text)))
+    description, examples = _apart(without_markup(inspect.cleandoc(text)))
     app = App(name=name, help=description, help_epilogue=examples, help_format="plaintext", version_flags=())
     app.result_action = "return_value"
     if make is not None:

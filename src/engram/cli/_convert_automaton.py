@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 
-from engram.cli._console import plain
+from engram.cli._console import terminal
 from engram.cli._runs import Allow, check_run
 from engram.convert import WeightedAutomaton, word_values
 from engram.errors import EngramError, OptionError
@@ -60,7 +60,7 @@ class ConvertAutomaton:
             raise OptionError(
                 f"{self.source} is not there: give a PAutomaC model, a .json or .safetensors file, or a run"
             )
-        with plain(stderr=True).status("converting ..."):
+        with terminal(stderr=True).status("converting ..."):
             source = self._of_run() if self.source.is_dir() else WeightedAutomaton.read(self.source)
             tolerance = TOLERANCE if self.tolerance is None and not source.exact else self.tolerance
             made = source.minimise(tolerance) if self.minimise else source
@@ -115,7 +115,7 @@ def difference(source: WeightedAutomaton, made: WeightedAutomaton, words: list[l
 
 def random_words(automaton: WeightedAutomaton) -> list[list[int]]:
     """Words that the automaton can read: a symbol after which no state is left, or one is beyond all measure, is not
-    drawn."""
+    sampled."""
     random, plain = np.random.default_rng(0), automaton.rounded()
     words: list[list[int]] = []
     count = WORDS if not automaton.exact else max(1, min(WORDS, EXACT // (LONGEST * automaton.states**2)))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import torch
 from cyclopts import Parameter
 
-from engram.cli._console import plain
+from engram.cli._console import terminal
 from engram.cli._converted import compared, load_run, settings_of, write_run
 from engram.cli._runs import Allow, Run
 from engram.errors import EngramError, OptionError
@@ -42,7 +42,7 @@ class ConvertDepth(ABC):
     def run(self) -> None:
         run, network = load_run(self.folder, self.output, best=not self.last, allow=self.allow)
         old: Any = network.core
-        with plain(stderr=True).status("converting ..."):
+        with terminal(stderr=True).status("converting ..."):
             try:
                 layer = self.changed(old)
                 settings = settings_of(run.settings, layer)

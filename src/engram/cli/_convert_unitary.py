@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from cyclopts import Parameter
 from torch import Tensor
 
-from engram.cli._console import plain
+from engram.cli._console import terminal
 from engram.cli._converted import load_run, settings_of, write_run
 from engram.cli._runs import Allow, Run
 from engram.convert import to_orthogonal
@@ -59,7 +59,7 @@ class ConvertUnitary:
             raise OptionError(
                 f"only a ReLU RNN has an orthogonal twin; {self.folder} has model {run.settings.model.label}"
             )
-        with plain(stderr=True).status("converting ..."), torch.no_grad():
+        with terminal(stderr=True).status("converting ..."), torch.no_grad():
             data, largest = _inputs(run.settings, network)
             bound = largest if self.input_bound == "auto" else _number(self.input_bound)
             twin = to_orthogonal(layer, input_bound=bound, data=data, contract=self.contract)

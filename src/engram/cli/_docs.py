@@ -17,19 +17,18 @@ def docs_of(kind: type) -> dict[str, str]:
     return found
 
 
-def plain(text: str) -> str:
+def without_markup(text: str) -> str:
     """A docstring for people who have neither Sphinx nor its markup.
 
-    >>> plain("A :class:`~engram.nn.RNN` with ``bias``, see :func:`train`.")
+    >>> without_markup("A :class:`~engram.nn.RNN` with ``bias``, see :func:`train`.")
     'A RNN with bias, see train.'
     """
-    text = re.sub(r" ?\(spec/[^)]*\)", "", text)  # our own notes, which users do not have
     text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)(?:\(\))?`", r"\1", text)
     return re.sub(r"``([^`]*)``|`([^`]*)`", r"\1\2", text)
 
 
 def sentence(text: str) -> str:
     """A docstring in one line, without markup, that begins with a capital."""
-    line = " ".join(plain(text).split())
+    line = " ".join(without_markup(text).split())
     first = line.split(" ")[0]
-    return line[:1].upper() + line[1:] if first.isalpha() and len(first) > 1 else line
+    return line[:1].upper() + line[1:] if first == "a" or (first.isalpha() and len(first) > 1) else line

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.text import Text
 
-from engram.cli._console import plain
+from engram.cli._console import terminal
 from engram.cli._options import apart, read_options
 from engram.cli._runs import Allow, Run, check_run
 from engram.cli._verdict import verdict
@@ -65,7 +65,7 @@ class Evaluate:
             print(json.dumps(found if len(found) > 1 else next(iter(found.values()))))
 
     def _evaluate(self, folder: Path) -> Scores:
-        run, console = RunDirectory(folder, self.allow), plain(stderr=True)
+        run, console = RunDirectory(folder, self.allow), terminal(stderr=True)
         with console.status(Text(f"evaluating {printable(str(folder))} ...")):
             options = read_options(self.option)
             results = evaluate(folder, self.split, best=not self.last, allow=self.allow, **options)
@@ -86,7 +86,7 @@ class Evaluate:
         if not baseline > 0 or loss <= FAR * guess:
             return
         times = f"{loss / baseline:,.3g} times" if math.isfinite(loss) else "beyond"
-        plain(stderr=True).print(
+        terminal(stderr=True).print(
             f"engram: warning: {printable(str(run.folder))}, {split}: a loss of {loss:.4g} is {times} that of an "
             f"answer without memory ({baseline:.4g}). {verdict(run, task, best=not self.last)}"
         )

@@ -7,7 +7,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from torch import nn
 
-from engram.cli._docs import plain
+from engram.cli._docs import without_markup
 from engram.errors import OptionError, unknown
 from engram.models import Option, model_class, options_of
 
@@ -82,7 +82,7 @@ def help_of(kind: type[nn.Module]) -> dict[str, str]:
         section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", inspect.cleandoc(base.__doc__ or ""), re.MULTILINE)
         for entry in re.split(r"\n    (?=\S)", "\n" + section[1].rstrip()) if section else []:
             names, _, said = entry.partition(": ")
-            words = plain(" ".join(said.split()))
+            words = without_markup(" ".join(said.split()))
             words = re.sub(r" Default: (?!None, )[^ ]*$", "", words).replace("Default: None, ", "Default: ")
             names = re.sub(r" \(.*\)$", "", names)  # the types
             if "," in names:

@@ -1,17 +1,17 @@
-"""``engram plot``: one command per picture."""
+"""``engram plot``: one command per figure."""
 
 from engram.cli._command import Group
 from engram.cli._plot_rac import PlotCircuit
 from engram.cli._plot_spectrum import PlotSpectrum
 
 PLOT = Group(
-    """Plot a picture, as .svg or .png.
+    """Plot a figure as .svg or .png.
 
     Examples:
         engram plot spectrum runs/first
         engram plot spectrum --model nnrnn -o spectrum.svg
         engram plot rac --depth 3 --steps 6 -o rac.svg
     """,
-    "picture",
+    "figure",
     {"spectrum": PlotSpectrum, "rac": PlotCircuit},
 )

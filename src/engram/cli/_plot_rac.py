@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from engram.cli._console import plain
+from engram.cli._console import terminal
 from engram.report import plot_rac
 
 
@@ -22,9 +22,9 @@ class PlotCircuit:
     steps: int = 6
     """T, even."""
     output: Annotated[Path, Parameter(alias="-o")] = Path("rac.svg")
-    """Where the picture goes (.svg or .png)."""
+    """Where the figure goes (.svg or .png)."""
 
     def run(self) -> None:
         count = plot_rac(self.depth, self.steps, self.output)
         copies = "copy" if count == 1 else "copies"
-        plain().print(f"{count} {copies} of the unit of layer 1 that joins Start and End\nfigure: {self.output}")
+        terminal().print(f"{count} {copies} of the unit of layer 1 that joins Start and End\nfigure: {self.output}")

@@ -8,7 +8,7 @@ import torch
 from cyclopts import Parameter
 from torch import Tensor
 
-from engram.cli._console import plain
+from engram.cli._console import terminal
 from engram.cli._runs import Allow, check_run
 from engram.errors import OptionError, check_size
 from engram.files import printable
@@ -41,7 +41,7 @@ class PlotSpectrum:
     allow: Allow = ()
     """Of a run: packages or files whose code it may import, of a model or a task of your own."""
     output: Annotated[Path, Parameter(alias="-o")] = Path("spectrum.svg")
-    """Where the picture goes (.svg or .png)."""
+    """Where the figure goes (.svg or .png)."""
 
     def run(self) -> None:
         layer, name, title = self._trained(self.folder) if self.folder is not None else self._new()
@@ -49,7 +49,7 @@ class PlotSpectrum:
         if matrix is None:
             raise OptionError(f"{name} has no square recurrent matrix whose spectrum could be plotted")
         plot_spectrum(matrix, self.output, title)
-        plain().print(f"figure: {self.output}")
+        terminal().print(f"figure: {self.output}")
 
     def _trained(self, folder: Path) -> tuple[Any, str, str]:
         given = [f"--{name}" for name in ("model", "hidden", "seed") if getattr(self, name) is not None]

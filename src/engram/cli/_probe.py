@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import nn
 
-from engram.cli._console import plain
+from engram.cli._console import terminal
 from engram.cli._options import apart, read_options
 from engram.cli._runs import Allow, check_run
 from engram.errors import OptionError, check_choice
@@ -55,7 +55,7 @@ class Probe:
     allow: Allow = ()
     """Of a run: packages or files whose code it may import, of a model or a task of your own."""
     output: Annotated[Path | None, Parameter(alias="-o")] = None
-    """Where a page (.html) or a picture (.svg or .png) goes."""
+    """Where a page (.html) or a figure (.svg or .png) goes."""
     json: bool = False
     """Print one JSON object, the parts by name; of several models a list of them."""
 
@@ -74,8 +74,8 @@ class Probe:
         if not self.models:
             raise OptionError("engram probe needs a model: a run directory, or module:factory such as torch.nn:LSTM")
         if self.output is not None and self.output.suffix != ".html" and len(self.models) > 1:
-            raise OptionError(f"a picture is of one model; several go on a page (.html), got {self.output}")
-        console = plain(stderr=True)
+            raise OptionError(f"a figure is of one model; several go on a page (.html), got {self.output}")
+        console = terminal(stderr=True)
         found = []
         for model in self.models:
             with console.status(Text(f"preparing {model} ...")) as status:

@@ -3,7 +3,7 @@
 import json
 from shlex import quote
 
-from engram.cli._console import plain
+from engram.cli._console import terminal
 from engram.train import RunDirectory, allowing
 
 
@@ -13,7 +13,7 @@ def show_run(run: RunDirectory, as_json: bool) -> None:
         names = ("status", "step", "parameters", "results", "best")
         print(json.dumps({"run": str(run.folder), **{name: run.facts.get(name) for name in names}}))
         return
-    task, console = run.settings.task, plain()
+    task, console = run.settings.task, terminal()
     for split, scores in run.facts["results"].items():
         shown = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
         baseline = task.memoryless_baseline

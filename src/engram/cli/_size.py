@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from engram.cli._console import plain
+from engram.cli._console import terminal
 from engram.errors import check_size
 from engram.report import plot_sizes
 from engram.theory import sizings
@@ -33,7 +33,7 @@ class Size:
     max_depth: int | None = None
     """L, the most layers; default: as many as there is a use for."""
     output: Annotated[Path | None, Parameter(alias="-o")] = None
-    """Where a picture goes (.svg or .png)."""
+    """Where a figure goes (.svg or .png)."""
     json: bool = False
     """Print one JSON object."""
 
@@ -55,4 +55,4 @@ class Size:
             print("Some weights of that size copy exactly; whether training finds them is another question.")
         if self.output is not None:
             plot_sizes(rows, self.output, title)
-            plain(stderr=True).print(f"figure: {self.output}")
+            terminal(stderr=True).print(f"figure: {self.output}")

@@ -31,8 +31,8 @@ def looks(names: Sequence[str], skip: Sequence[str] = ()) -> dict[str, Dots]:
 def bars(axes: "Axes", values: Mapping[str, float], label: str) -> None:
     """One horizontal bar for each value, with its number at the end; a dotted line at 1, for values are ratios."""
     axes.axvline(1, color=MUTED, linewidth=1, linestyle=":")
-    drawn = axes.barh(range(len(values)), list(values.values()), color=BLUE, height=0.62)
-    axes.bar_label(drawn, fmt="%.2f", padding=3, bbox={"facecolor": PAPER, "linewidth": 0, "pad": 0.5})
+    patches = axes.barh(range(len(values)), list(values.values()), color=BLUE, height=0.62)
+    axes.bar_label(patches, fmt="%.2f", padding=3, bbox={"facecolor": PAPER, "linewidth": 0, "pad": 0.5})
     rows(axes, list(values))
     axes.set(xlabel=label, xlim=(0, 1.1 * max(1.1, *values.values(), 0)))
 

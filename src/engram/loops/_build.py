@@ -25,7 +25,7 @@ from typing import NamedTuple
 import torch
 
 from engram.loops._compilers import CompileError, Compiler, compilers
-from engram.loops._library_names import LEVELS, hash16, headers, plain, shipped, stem
+from engram.loops._library_names import LEVELS, file_name, hash16, headers, shipped, stem
 from engram.places import cache_folder, why_not_private
 
 FOLDER = Path(__file__).parent
@@ -159,7 +159,7 @@ def _compile(
     """The library, loaded, and its file; kept in ``place``, or nowhere: it stays loaded when its file is gone."""
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as scratch:
         zig = place / "zig" if place else None
-        built = compiler.compile(plain(name), source, headers, real, compiler.processors(), Path(scratch), zig)
+        built = compiler.compile(file_name(name), source, headers, real, compiler.processors(), Path(scratch), zig)
         content = built.read_bytes()
         _check_whole(content, f"{compiler.name} could not compile {name}.c")
         loaded = ctypes.CDLL(str(built))

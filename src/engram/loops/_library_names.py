@@ -24,13 +24,13 @@ def stem(name: str, *parts: object) -> str:
     >>> stem("my cell", "int x;", {}, "float32")
     'my_cell-2081a22729146172'
     """
-    return f"{plain(name)}-{hash16(repr(parts).encode())}"
+    return f"{file_name(name)}-{hash16(repr(parts).encode())}"
 
 
-def plain(name: str) -> str:
+def file_name(name: str) -> str:
     """A name that any file system takes.
 
-    >>> plain("../Zelle für mich")
+    >>> file_name("../Zelle für mich")
     '_Zelle_f_r_mich'
     """
     return re.sub("[^A-Za-z0-9_]+", "_", name)[:40]

@@ -100,8 +100,8 @@ def _deflate(v: Tensor, rule: BlockRule) -> Tensor:
 def _planes(matrix: Tensor) -> Tensor:
     """Orthonormal bases ``(K, N, 2)`` of the invariant planes: of each complex pair, and of any two real vectors."""
     values, vectors = torch.linalg.eig(matrix)
-    turning = vectors.mT[values.imag > 0]
+    rotating = vectors.mT[values.imag > 0]
     real = vectors.real.mT[values.imag == 0]
     one, two = torch.combinations(torch.arange(len(real)), 2).unbind(1)
-    pairs = torch.cat([torch.stack([turning.real, turning.imag], -1), torch.stack([real[one], real[two]], -1)])
+    pairs = torch.cat([torch.stack([rotating.real, rotating.imag], -1), torch.stack([real[one], real[two]], -1)])
     return torch.linalg.qr(pairs).Q

@@ -126,7 +126,7 @@ class Schur(Map):
         """Zero for mask ``full`` with gamma trained; else how far the blocks of the Schur form are from their rule.
 
         What the rounding of V explains is not counted: up to k eps, k the condition of its eigenvectors (at most 100
-        times the usual tolerance).
+        times the tolerance of every map).
         """
         require_real(self, matrix)
         if not bool(torch.isfinite(matrix).all()):

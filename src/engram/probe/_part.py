@@ -12,7 +12,7 @@ from engram.probe._json import as_json
 from engram.probe._setup import Setup
 
 Plot = Callable[[Any], None]
-"""Draws one panel on matplotlib's axes."""
+"""Plots one panel on matplotlib's axes."""
 
 
 class Part(ABC):
@@ -56,7 +56,7 @@ class Part(ABC):
 
     @abstractmethod
     def plot(self, axes: Any) -> None:
-        """The picture, on matplotlib's axes."""
+        """The figure, on matplotlib's axes."""
 
     def plots(self) -> list[Plot]:
         """All panels of the part, where it has more than one."""

@@ -14,10 +14,10 @@ from engram.errors import DTypeError, EngramError, ShapeError, check_choice, che
 from engram.figures import save_figure
 from engram.probe._caller import first_line
 from engram.probe._cost import Cost
+from engram.probe._figure import figure_of
 from engram.probe._json import as_json
 from engram.probe._part import NotMeasured, Part
 from engram.probe._parts import PARTS
-from engram.probe._picture import figure_of
 from engram.probe._setup import Loss, Setup
 from engram.probe._subject import Subject
 
@@ -108,7 +108,7 @@ def profile(
         data: real inputs in place of sampled ones, in the module's order of dimensions; integers for symbols.
         loss: of the outputs ``(S, B, C)``, time first, for the gradient of the states. Default: half the squared last
             output.
-        name: of the model, in words and pictures. Default: its class.
+        name: of the model, in words and figures. Default: its class.
         before: called with the expected cost before anything is measured.
         each: called with the name of each part as it begins.
     """

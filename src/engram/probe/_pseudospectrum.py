@@ -23,7 +23,7 @@ from engram.probe._json import as_json
 ITERATIONS = 80
 """Of Lanczos, at most."""
 RIGHT = 1e-4
-"""Relative, of each singular value: enough for a picture."""
+"""Relative, of each singular value: enough for a figure."""
 SETTLED = 1e-6
 """Lanczos stops at a relative change below this."""
 

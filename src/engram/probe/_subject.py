@@ -130,23 +130,23 @@ class Subject(Caller):
         outputs = self._call(inputs)[0]
         self.every_step, self.output_size = outputs.shape[0] == steps, outputs.shape[2]
 
-    def _learn_length(self, batch_first: bool | None, length: int | None, rows: int, draws: torch.Generator) -> int:
+    def _learn_length(self, batch_first: bool | None, length: int | None, rows: int, generator: torch.Generator) -> int:
         """A short call if the model takes one (in either order: it cannot tell), else one of its only length."""
         self.batch_first, self.fixed_length = bool(batch_first), None
         try:
-            self._output(self.sample(SHORT, rows, draws))
+            self._output(self.sample(SHORT, rows, generator))
             return SHORT
         except EngramError as error:
             refused = error
         if self._embedding is not None and not self.symbols:  # it reads symbols, perhaps
             self.symbols, self.input_size = True, self._embedding.num_embeddings
-            return self._learn_length(batch_first, length, rows, draws)
+            return self._learn_length(batch_first, length, rows, generator)
         if length is None:
             raise refused
         for order in (False, True) if batch_first is None else (batch_first,):
             self.batch_first, self.fixed_length = order, length
             try:
-                self._output(self.sample(length, rows, draws))
+                self._output(self.sample(length, rows, generator))
                 return length
             except EngramError:
                 continue

@@ -41,10 +41,10 @@ def plot_spectrum(matrix: Tensor, path: Path, title: str = "") -> None:
         told = f"{least} to {most}" if least != most else f"all {most}"
         values.set(title=f"Singular values: {told}", ylabel="singular value")
         values.set(xlabel="index, largest first", ylim=(0, 1.12 * max(1.0, singular[0])))
-        picture = heat.imshow(form, cmap=heat_colors(), vmin=0, vmax=max(1.0, form.max()), interpolation="nearest")
+        image = heat.imshow(form, cmap=heat_colors(), vmin=0, vmax=max(1.0, form.max()), interpolation="nearest")
         normal = departure <= 1e-5 * radius * len(v)  # of float32
         heat.set_title("|Schur form|: normal matrix" if normal else f"|Schur form|: off the diagonal {departure:.2g}")
         heat.set(xlabel="column", ylabel="row", xticks=[], yticks=[])
         heat.spines[:].set_visible(True)
         heat.grid(visible=False)
-        figure.colorbar(picture, ax=heat, shrink=0.85)
+        figure.colorbar(image, ax=heat, shrink=0.85)

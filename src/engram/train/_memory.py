@@ -12,6 +12,6 @@ def check_batches(settings: Settings) -> None:
     """
     for task in (settings.task, *settings.task.exams().values()):
         if not task.is_data_set:
-            sequences = max(settings.budget.batch, settings.budget.samples, BLOCK)  # samples are kept, not drawn again
+            sequences = max(settings.budget.batch, settings.budget.samples, BLOCK)  # samples are kept
             features = task.input_size + (task.output_size if task.answer == "every" else 0)
             check_fits("a batch", task.steps * sequences * features, free_memory(), "sequences or shorter ones")

@@ -1,7 +1,7 @@
 """Plot the figures of docs/results again, from the numbers stored beside them.
 
-    python experiments/redraw.py docs/results              (all)
-    python experiments/redraw.py docs/results demo rac     (some)
+    python experiments/plot_results.py docs/results              (all)
+    python experiments/plot_results.py docs/results demo rac     (some)
 
 Nothing is measured again, but demo, spectra, probes and circuit have no stored numbers: their commands run again, a
 minute on a quiet machine.
