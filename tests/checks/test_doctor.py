@@ -1,13 +1,15 @@
 """The doctor says in words where the gradient is, how far a matrix is from its promise, and what stood still."""
 
 import re
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from engram.checks import Diagnosis, doctor
+from engram.checks import Diagnosis, check_contract, doctor, explain
+from engram.errors import DTypeError
 from engram.nn import RNN
 
 ORIGINAL = "cells.0.parametrizations.weight_hh.original"
@@ -161,3 +163,12 @@ def test_a_model_that_was_moved_between_visits(layer: RNN) -> None:
     """Another dtype is not a movement, but the weights can still be compared."""
     doctor(layer)
     assert said(doctor(layer.double()), "^0 of 3 weights moved")
+
+
+@pytest.mark.parametrize(
+    ("check", "given"),
+    [(doctor, nn.LSTM), (doctor, None), (explain, nn.LSTM), (check_contract, nn.LSTM(3, 5)), (check_contract, None)],
+)
+def test_a_class_for_a_module_and_a_module_for_a_class(check: Any, given: Any) -> None:
+    with pytest.raises(DTypeError, match=rf"{check.__name__} takes .*; got "):
+        check(given)

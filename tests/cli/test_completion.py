@@ -21,6 +21,8 @@ OFFERED: dict[str, list[str]] = {
     "train copy --model nn": ["nnrnn"],
     "train copy --model=nn": [],  # bash hands it over in three words, below
     "train copy --model = nn": ["nnrnn"],
+    "train copy --hidden =": [],
+    "train copy --optimizer =": ["adam", "adamw", "rmsprop", "sgd"],
     "train copy --model scornn --rh": ["--rho"],
     "train copy --del": ["--delay"],
     "train copy --lr-": ["--lr-orthogonal"],
@@ -92,13 +94,14 @@ def test_scripts(shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path)
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
 def test_bash_itself(tmp_path: Path) -> None:
-    """Bash runs the script and gets the words, one with a blank too."""
+    """Bash runs the script and gets the words, as they must be typed: a blank is escaped, a star is no pattern."""
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "engram"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m engram "$@"\n')
     command.chmod(0o755)
-    (tmp_path / "a b").mkdir()
-    (tmp_path / "a b" / "run.json").touch()
+    for name in ("a b", "*"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").touch()
     test = """
 eval "$(engram completion bash)"
 COMP_WORDS=(engram train copy --model nn); COMP_CWORD=4; _engram; printf '[%s]' "${COMPREPLY[@]}"
@@ -113,4 +116,4 @@ COMP_WORDS=(engram resume ''); COMP_CWORD=2; _engram; printf '[%s]' "${COMPREPLY
         env={**os.environ, "PATH": path},
         timeout=120,
     )
-    assert (done.stdout, done.stderr) == ("[nnrnn][a b]", "")
+    assert (done.stdout, done.stderr) == (r"[nnrnn][\*][a\ b]", "")

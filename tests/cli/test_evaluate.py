@@ -88,3 +88,11 @@ def test_a_loss_far_above_the_baseline(
     assert "The probe: " in said.err
     assert "explodes" in said.err
     assert "unstable" in said.err
+
+
+@pytest.mark.parametrize("name", ["name", "best", "folder", "allow", "self"])
+def test_options_that_only_the_library_has(name: str, runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """An option of the task, not any argument of the functions below."""
+    capsys.readouterr()
+    assert main(["evaluate", runs[0], "--option", f"{name}=3"]) == 2
+    assert capsys.readouterr().err.startswith(f"engram: unknown option of lag-copy '{name}': expected one of ")

@@ -57,3 +57,10 @@ def test_layers_with_and_without_a_matrix() -> None:
     assert _plot_spectrum.square_matrix(torch.nn.LSTM(2, 3)) is None
     assert _plot_spectrum.square_matrix(GRU(2, 3)) is None
     assert _plot_spectrum.square_matrix(torch.nn.Linear(2, 3)) is None
+
+
+@pytest.mark.parametrize("words", [["plot", "spectrum"], ["demo", "--updates", "1", "--delay", "3"]], ids=" ".join)
+@pytest.mark.parametrize(("seed", "fault"), [("-1", "at least 0"), (str(2**64), "at most 9,223,372,036,854,775,807")])
+def test_seeds_that_torch_would_not_take(words: list[str], seed: str, fault: str, capsys: Any) -> None:
+    assert main([*words, "--seed", seed]) == 2
+    assert capsys.readouterr().err == f"engram: --seed must be {fault}, got {seed}\n"

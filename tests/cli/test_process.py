@@ -162,3 +162,25 @@ def test_a_reader_that_leaves(words: list[str]) -> None:
 def test_python_m_engram() -> None:
     told = subprocess.run([sys.executable, "-m", "engram", "--version"], capture_output=True, text=True, check=True)
     assert told.stdout.startswith("engram ")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX")
+@pytest.mark.parametrize("words", ["list models", "--help", "--version", "--complete tr", "size --lag 9"])
+def test_closed_streams(words: str) -> None:
+    """``engram list models >&-``, or a service without an output: what is printed is lost, and nothing fails."""
+    command = f"exec {sys.executable} -m engram.cli {words} >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names of POSIX")
+def test_characters_that_the_output_does_not_have(tmp_path: Path) -> None:
+    """The Tab key and figures, with an output in ASCII and with a name that is not UTF-8."""
+    for name in ("ü", os.fsdecode(b"\xff")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").touch()
+    command = [sys.executable, "-m", "engram.cli", "--complete", "resume", ""]
+    for encoding, said in (("ascii", "\\xfc\n\\udcff\n"), ("utf-8", "ü\n\\udcff\n")):
+        variables = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(command, capture_output=True, timeout=600, env=variables, cwd=tmp_path, check=True)
+        assert done.stdout.decode() == said

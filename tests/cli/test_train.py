@@ -500,6 +500,12 @@ WRONG_FILES = {
 }
 
 
+def test_a_file_that_begins_with_a_byte_order_mark(told: Any) -> None:
+    """Notepad and PowerShell write one."""
+    Path("settings.toml").write_bytes(b"\xef\xbb\xbfseed = 7\ntask = 'copy'\n")
+    assert plan(told, "--config", "settings.toml")["seed"] == 7
+
+
 @pytest.mark.parametrize("case", WRONG_FILES)
 def test_wrong_files(case: str, refused: Any) -> None:
     text, message = WRONG_FILES[case]

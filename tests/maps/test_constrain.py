@@ -128,6 +128,14 @@ WRONG = {
     "options of none": (lambda: orthogonal(nn.Linear(3, 3), map=Cayley, init="haar"), OptionError, "by name"),
     "rectangle": (lambda: orthogonal(nn.Linear(3, 4), map="stiefel"), OptionError, "stiefel keeps square matrices"),
     "twice": (lambda: orthogonal(orthogonal(nn.Linear(3, 3))), OptionError, "parametrized already"),
+    "no name": (lambda: orthogonal(nn.Linear(3, 3), None), DTypeError, "the name of its weight, got NoneType"),  # type: ignore[arg-type]
+    "under a map": (lambda: orthogonal(engram.nn.ExpRNN(3, 4), "weight_hh_l0"), OptionError, "is no parameter"),
+    "no rows": (lambda: orthogonal(nn.Embedding(0, 3)), ShapeError, r"needs a matrix, .* \(0, 3\)"),
+    "real map": (
+        lambda: orthogonal(nn.Linear(3, 3, dtype=torch.complex64), map="householder"),
+        DTypeError,
+        "gives torch.float32 matrices, and weight is torch.complex64",
+    ),
     "complex map": (lambda: orthogonal(nn.Linear(3, 3), map="fourier"), DTypeError, "torch.complex64"),
 }
 
@@ -137,3 +145,10 @@ def test_wrong_calls(call: str) -> None:
     make, kind, message = WRONG[call]
     with pytest.raises(kind, match=message):
         make()
+
+
+@pytest.mark.parametrize("map", REAL)
+def test_half_precision(map: str) -> None:
+    """Whether the weight is orthogonal already is found out in float32: torch has no factorisations below it."""
+    layer = orthogonal(nn.Linear(5, 5, dtype=torch.bfloat16), map=map)
+    assert error(layer.weight.detach().double()) < 5 * 2**-7  # 5 products of entries rounded to 8 bits

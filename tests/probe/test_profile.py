@@ -191,6 +191,8 @@ def test_the_same_seed_the_same_numbers() -> None:
     [
         ({"parts": ["fischer_memory"]}, OptionError, "Did you mean 'fisher_memory'?"),
         ({"length": 3}, OptionError, "length must be at least 8"),
+        ({"seed": 2**64}, OptionError, "seed must be at most"),
+        ({"seed": -1}, OptionError, "seed must be at least 0"),
         ({"data": torch.ones(5, 3)}, ShapeError, "data must be sequences of rank 3 with 2 features"),
         ({"input_size": 7}, ShapeError, "refused inputs"),
     ],

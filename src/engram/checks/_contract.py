@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from engram.errors import EngramError
+from engram.errors import DTypeError, EngramError
 from engram.nn._bare_cell import BareCell
 from engram.nn._recurrent import Recurrent
 from engram.state import Field, State, each, parts
@@ -42,6 +42,8 @@ def check_contract(make: Callable[..., Recurrent], tolerance: float = 1e-10) -> 
     Raises:
         ContractError: with the first test that fails.
     """
+    if isinstance(make, nn.Module) or not callable(make):
+        raise DTypeError(f"check_contract takes the class of a layer, or a function that makes one; got {make!r:.60}")
     torch_state = torch.random.get_rng_state()
     try:
         for layers in (1, 2):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
+from engram.errors import DTypeError
 from engram.maps import Map, free_parameters, rounding
 
 _last_visit: WeakKeyDictionary[nn.Module, dict[str, Tensor]] = WeakKeyDictionary()
@@ -60,6 +61,8 @@ def doctor(model: nn.Module) -> Diagnosis:
     - weight has no gradient yet (no backward pass, or zero_grad was called)
     - weights noted down: take an optimiser step and ask again to see which of them moved
     """
+    if not isinstance(model, nn.Module):
+        raise DTypeError(f"doctor takes a torch.nn.Module, made already: doctor(LSTM(3, 5)); got {model!r:.60}")
     report = Diagnosis()
     for name, module in model.named_modules():
         if parametrize.is_parametrized(module):

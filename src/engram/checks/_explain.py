@@ -71,6 +71,8 @@ def explain(layer: nn.Module) -> Explanation:
     >>> print(explain(RNN(2, 3)))  # doctest: +ELLIPSIS
     cells.0 (RNNCell): ...
     """
+    if not isinstance(layer, nn.Module):
+        raise DTypeError(f"explain takes a layer, made already: explain(LSTM(3, 5)); got {layer!r:.60}")
     found = [_cell(name, module) for name, module in layer.named_modules() if isinstance(module, BareCell)]
     if not found:
         raise DTypeError(f"explain takes a layer with cells of engram.nn.BareCell, got {type(layer).__name__}")

@@ -1,5 +1,6 @@
 """The command line: one file per command, each a frozen dataclass whose fields are its options."""
 
+import io
 import os
 import signal
 import sys
@@ -21,6 +22,7 @@ MEMORY = ("can't allocate memory", "out of memory")
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Exit code 0; 1 if a run failed; 2 for something refused; 130 when interrupted."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _open_streams()
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     if words == ["--version"]:
@@ -62,6 +64,16 @@ def main(arguments: list[str] | None = None) -> int:
         print("engram:", one_line(_unforeseen(error)), file=sys.stderr)
         return 1
     return 0
+
+
+def _open_streams() -> None:
+    """What is written to a closed stream is lost; a character that its encoding lacks is written by its number."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # engram list tasks >&-
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123 - for as long as the process lives
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager

@@ -16,8 +16,8 @@ def complete(words: list[str]) -> list[str]:
     >>> complete(["train", "copy", "--model", "nnr"])
     ['nnrnn']
     """
-    words = [word for word in words if word != "="]  # bash cuts --model=nn into three
     *before, begun = words or [""]
+    before, begun = [word for word in before if word != "="], "" if begun == "=" else begun  # bash cuts --model=nn
     return sorted({word for word in _candidates(before, begun) if word.startswith(begun)})
 
 

@@ -8,11 +8,11 @@ from cyclopts import Parameter
 SCRIPTS = {
     "bash": """\
 _engram() {
-    local word IFS=$'\\n'
+    local word
     COMPREPLY=()
-    for word in $(engram --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); do
-        COMPREPLY+=("$word")
-    done
+    while IFS= read -r word; do
+        [[ -n $word ]] && COMPREPLY+=("$(printf %q "$word")")
+    done < <(engram --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -o default -o bashdefault -F _engram engram
 """,

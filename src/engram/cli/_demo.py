@@ -43,7 +43,7 @@ class Demo:
         if self.figure:
             check_figure(self.figure, "--figure")
         task, console = Copy(check_size("--delay", self.delay)), Console(highlight=False)
-        torch.manual_seed(self.seed)
+        torch.manual_seed(check_size("--seed", self.seed, least=0))
         orthogonal = RNN(task.input_size, HIDDEN, map="exponential", activation="modrelu", bias=False)
         runners = {
             "engram.nn.RNN": Runner(orthogonal, task, self.updates),

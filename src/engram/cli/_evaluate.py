@@ -13,7 +13,7 @@ from engram.cli._console import terminal
 from engram.cli._options import apart, read_options
 from engram.cli._runs import Allow, Run, check_run
 from engram.cli._verdict import verdict
-from engram.errors import OptionError
+from engram.errors import OptionError, unknown
 from engram.files import printable
 from engram.report import plot_curves
 from engram.tasks import Task, make_task, task_name
@@ -67,7 +67,9 @@ class Evaluate:
     def _evaluate(self, folder: Path) -> Scores:
         run, console = RunDirectory(folder, self.allow), terminal(stderr=True)
         with console.status(Text(f"evaluating {printable(str(folder))} ...")):
-            options = read_options(self.option)
+            options, task = read_options(self.option), run.settings.task
+            if strange := [name for name in options if name not in task.options()]:
+                raise unknown(f"option of {task.name}", strange[0], task.options())
             results = evaluate(folder, self.split, best=not self.last, allow=self.allow, **options)
         name = f"{printable(str(folder))} " if len(self.folders) > 1 else ""
         for split, scores in results.items():

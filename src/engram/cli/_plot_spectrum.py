@@ -64,7 +64,7 @@ class PlotSpectrum:
         return network.core, f"{printable(str(folder))} ({model.label})", title
 
     def _new(self) -> tuple[Any, str, str]:
-        torch.manual_seed(self.seed or 0)
+        torch.manual_seed(check_size("--seed", self.seed or 0, least=0))
         model, hidden = self.model or "exprnn", 64 if self.hidden is None else check_size("--hidden", self.hidden)
         layer = make_core(model, 1, hidden, output_size=1, steps=2)
         return layer, model, f"{model}, N = {hidden}, as initialised"

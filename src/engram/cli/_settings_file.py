@@ -22,7 +22,7 @@ def read_settings(path: Path, allow: list[str]) -> dict[str, Any]:
     """The groups of a TOML file, and the task as a table with a name. Hyphens and underscores are alike; of lists and
     options the text None is None."""
     try:
-        values = tomllib.loads(read_bounded(path, 2**20).decode())
+        values = tomllib.loads(read_bounded(path, 2**20).decode("utf-8-sig"))  # editors of Windows begin with a mark
     except OSError as error:
         raise OptionError(f"--config {path}: {error.strerror}") from None
     except FileError as error:

@@ -43,7 +43,8 @@ def orthogonal(module: AnyModule, name: str = "weight", map: MapLike = "exponent
         options: of the map by that name, such as ``init="henaff"``, ``rebase_every=100`` or ``reflections=4``.
 
     For ``projected`` and for ``rebase_every`` call :func:`attach` with your optimiser; ``stiefel`` is moved by
-    :class:`StiefelStep`. torch's own ``parametrize.remove_parametrizations(module, name)`` ends it.
+    :class:`StiefelStep`. torch's own ``parametrize.remove_parametrizations(module, name)`` ends it. A weight that
+    two modules share must be untied first: the second module would be left with the free parameters as its weight.
     """
     weight = _weight(module, name)
     made = make_map(_factory(map, weight.is_complex(), options), max(weight.shape))
@@ -68,20 +69,25 @@ def orthogonal(module: AnyModule, name: str = "weight", map: MapLike = "exponent
 
 def _weight(module: nn.Module, name: str) -> Tensor:
     """The parameter, if it is a matrix that stands under no map yet."""
-    if not isinstance(module, nn.Module):
-        raise DTypeError(f"orthogonal takes a torch.nn.Module and the name of its weight, got {type(module).__name__}")
+    if not isinstance(module, nn.Module) or not isinstance(name, str):
+        got = type(name if isinstance(module, nn.Module) else module).__name__
+        raise DTypeError(f"orthogonal takes a torch.nn.Module and the name of its weight, got {got}")
     if parametrize.is_parametrized(module, name):
         raise OptionError(
             f"{name} of {type(module).__name__} is parametrized already. Use "
             f"torch.nn.utils.parametrize.remove_parametrizations(module, {name!r}) first"
         )
     weight = getattr(module, name, None)
+    if isinstance(weight, Tensor) and not isinstance(weight, nn.Parameter):
+        raise OptionError(
+            f"{name} of {type(module).__name__} is no parameter: it is computed (a map keeps it already) or a buffer"
+        )
     if not isinstance(weight, nn.Parameter):
         names = [own for own, parameter in module.named_parameters(recurse=False) if parameter.dim() == 2]
         if not names:
             raise OptionError(f"{type(module).__name__} has no parameter {name!r}, and no matrix of its own")
         raise unknown(f"matrix of {type(module).__name__}", name, names)
-    if weight.dim() != 2:
+    if weight.dim() != 2 or 0 in weight.shape:
         raise ShapeError(
             f"orthogonal needs a matrix, and {name} of {type(module).__name__} has the shape {tuple(weight.shape)}"
         )

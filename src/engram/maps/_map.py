@@ -105,7 +105,7 @@ class Map(nn.Module, ABC):
         with torch.device("cpu"):  # the same numbers for every device, and numbers at all for meta
             free = twin.sample_free(generator, kind.is_complex)
             matrix = twin.double_forward(*free).detach()
-        matrix = matrix.to(device=place, dtype=kind.to_complex() if matrix.is_complex() else kind)
+        matrix = matrix.to(device=place, dtype=kind.to_complex() if matrix.is_complex() else kind.to_real())
         self._sampled = twin, free, matrix.clone()
         return matrix
 
@@ -140,7 +140,7 @@ class Map(nn.Module, ABC):
         if matrix.shape != self.shape:
             return False
         try:
-            return self.distance(matrix) <= eps
+            return self.distance(matrix.float() if matrix.dtype in HALF else matrix) <= eps
         except DTypeError:  # a complex matrix for a real map, or the other way round
             return False
 

@@ -114,6 +114,7 @@ def profile(
     """
     wanted = {part.name: part for part in map(_part, parts)}
     check_size("length", length, least=SHORTEST)
+    check_size("seed", seed, least=0)
     subject = Subject(module, input_size, batch_first=batch_first, length=length)
     if data is not None:
         inputs = _time_first(subject, data)
