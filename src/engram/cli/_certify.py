@@ -28,19 +28,7 @@ from engram.cli._min_width import MinWidth
 from engram.theory.bounds import enough_templates
 
 # In a certificate beside the numbers found; said elsewhere, or not for reading.
-HIDDEN = (
-    "version",
-    "claim",
-    "sizes",
-    "prime",
-    "seed",
-    "witness",
-    "matrix",
-    "depth",
-    "statement",
-    "software",
-    "seal",
-)
+HIDDEN = ("version", "claim", "sizes", "prime", "seed", "witness", "matrix", "depth", "statement", "software", "seal")
 LABELS = {"rank": "rank found", "bound": "proven bound", "upper": "upper bound", "shallow": "shallow value"}
 
 
