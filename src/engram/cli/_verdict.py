@@ -20,5 +20,4 @@ def verdict(run: RunDirectory, task: Task, *, best: bool = True) -> str:
         found = profile(network, length=len(inputs), parts=PARTS, batch_first=False, data=data)
     except EngramError as error:  # images, or a model that does not hand out its state
         return f"The probe cannot tell why: {error}"
-    said = [part if isinstance(part, str) else part.words() for part in found.parts.values()]
-    return "The probe: " + " ".join(said)
+    return "The probe: " + " ".join(part.words() for part in found.parts.values())
