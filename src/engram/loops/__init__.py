@@ -8,6 +8,7 @@ from engram.loops._activations import ACTIVATIONS, PLAIN, activate, check_activa
 from engram.loops._choice import EXECUTORS, chosen, use
 from engram.loops._compile import Compiled, compiled_cell, forget
 from engram.loops._convolution import convolve, powers
+from engram.loops._cut import FEW_INPUTS
 from engram.loops._export import exporting, scan_steps
 from engram.loops._linear_scan import in_blocks, linear_scan, linear_scan_last
 from engram.loops._loop import last, loop
@@ -20,6 +21,7 @@ from engram.maps import without_autocast
 __all__ = [
     "ACTIVATIONS",
     "EXECUTORS",
+    "FEW_INPUTS",
     "PLAIN",
     "Compiled",
     "activate",

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import torch
 
-from engram.loops._compilers import CompileError, Compiler, compilers
+from engram.loops._compilers import EFFORT, FLAGS, CompileError, Compiler, compilers
 from engram.loops._library_names import LEVELS, file_name, hash16, headers, shipped, stem
 from engram.places import cache_folder, why_not_private
 
@@ -111,7 +111,7 @@ def _of_a_compiler(name: str, source: str, real: str) -> Found:
     available, texts = compilers(), headers(FOLDER)
     if not available:
         raise RuntimeError("no C compiler found (looked for $CC, cc, gcc, clang and the package ziglang)")
-    made_from = (source, texts, real, platform.machine(), _processor())
+    made_from = (source, texts, real, FLAGS, EFFORT, platform.machine(), _processor())
     stems = {each: stem(name, made_from, each.identity(), each.processors()) for each in available}
     folder, fault = _cache()
     if not fault:

@@ -1,9 +1,9 @@
 """What to keep of a step so that its gradient can be computed again from it: as few numbers as possible.
 
-A product is not computed twice. So between the products (and the state before) on one side and the values that the
-gradient reads on the other, a set of values must be kept that every path meets: a smallest vertex cut, by maximum flow
-(Ford and Fulkerson 1956) on a graph of a few dozen nodes. Of several smallest ones the set nearest to the gradient is
-taken, which leaves the least to compute again.
+A product is not computed twice, except one of few inputs, which costs less than to keep its result. So between the
+products (and the state before) on one side and the values that the gradient reads on the other, a set of values must be
+kept that every path meets: a smallest vertex cut, by maximum flow (Ford and Fulkerson 1956) on a graph of a few dozen
+nodes. Of several smallest ones the set nearest to the gradient is taken, which leaves the least to compute again.
 """
 
 from collections import defaultdict, deque
@@ -11,6 +11,8 @@ from collections import defaultdict, deque
 from engram.loops._graph import Graph, Node
 
 INFINITE = 1 << 60
+FEW_INPUTS = 16
+"""A product of at most so many inputs takes less time than to write its result to memory and to read it again."""
 
 
 def smallest_cut(
@@ -32,11 +34,14 @@ def smallest_cut(
     def limit(value: int) -> int:
         return 0 if value in free or value in hoisted else max(1, rows[value].size) * rows[value].dtype.itemsize
 
+    def cheap(product: Node) -> bool:
+        return product.args[0] not in inside and rows[product.args[0]].shape[-1] <= FEW_INPUTS
+
     inside = {node.result for node in nodes} | states
     for value in inside:
         capacity[(value, "in"), (value, "out")] = limit(value)
     for node in nodes:
-        if node.kind == "product" and node.result not in hoisted:
+        if node.kind == "product" and node.result not in hoisted and not cheap(node):
             capacity[source, (node.result, "in")] = INFINITE
             continue
         for a in node.args:

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engram import nn
-from engram.loops import ACTIVATIONS, compiled_cell
+from engram.loops import ACTIVATIONS, FEW_INPUTS, compiled_cell
 from engram.nn._bare_cell import BareCell
 
 SIZES = (3, 5)
 """Of the layers that are traced; no size is part of the text, but an axis of 1 is."""
+MANY = FEW_INPUTS + 1
+"""Inputs of layers whose products of the input are kept and not computed again, which is another text."""
 
 
 def layers() -> Iterator[nn.Recurrent]:
@@ -22,6 +24,7 @@ def layers() -> Iterator[nn.Recurrent]:
         kind = getattr(nn, name)
         if isinstance(kind, type) and issubclass(kind, nn.Recurrent) and kind is not nn.Recurrent:
             yield kind(*SIZES)
+            yield kind(MANY, SIZES[1])
     for activation in ACTIVATIONS:
         yield nn.RNN(*SIZES, activation=activation)
     for kind in (nn.RNN, nn.LSTM, nn.GRU):
