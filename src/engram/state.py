@@ -61,10 +61,10 @@ class Field:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def before(self, batch: int, like: Tensor) -> Tensor:
-        """The field of a batch before the first step, without a gradient; a weight tells device and dtype."""
+    def before(self, batch: int, weight: Tensor) -> Tensor:
+        """The field of a batch before the first step, without a gradient, with the device and dtype of a weight."""
         shape = (batch, 0, *self.shape) if self.grows else self.shape
-        row = torch.full(shape, self.initial, dtype=self.dtype or like.dtype, device=like.device)
+        row = torch.full(shape, self.initial, dtype=self.dtype or weight.dtype, device=weight.device)
         return row if self.grows else row.expand(batch, *self.shape)
 
 
@@ -147,16 +147,16 @@ def carried(state: State, fields: Fields) -> State:
     return each(lambda s, field: s.detach()[:, :0] if field.grows else s.detach(), state, fields)
 
 
-def checked(state: State, fields: Fields, cells: int, batch: int | None, like: Tensor) -> State:
+def checked(state: State, fields: Fields, cells: int, batch: int | None, weight: Tensor) -> State:
     """A state that somebody gives to a layer of so many cells: its form, shapes and dtypes are those of the fields.
 
     Args:
         batch: None for the state of one sequence, which has no such axis.
-        like: a weight, which tells dtype and device.
+        weight: has the dtype and the device that the state must have.
     """
     lead = (cells,) if batch is None else (cells, batch)
     if isinstance(state, Tensor) and not isinstance(fields, tuple) and state.shape == (*lead, *fields.shape):
-        return in_dtype(state, fields.dtype or like.dtype, like.device, "state (hx)")  # nearly always
+        return in_dtype(state, fields.dtype or weight.dtype, weight.device, "state (hx)")  # nearly always
     kind = type(fields) if isinstance(fields, tuple) else None
     form = f"a {kind.__name__} of {len(fields)} tensors" if kind else "one tensor"
     if kind and isinstance(state, tuple) and len(state) == len(fields):
@@ -184,7 +184,7 @@ def checked(state: State, fields: Fields, cells: int, batch: int | None, like: T
                 f"{what} must have the shape {shape} (num_layers * directions, batch, size of one state; no batch for "
                 f"an unbatched input), got {tuple(tensor.shape)}. layer.initial_state(batch) makes one"
             )
-        return in_dtype(tensor, field.dtype or like.dtype, like.device, what)
+        return in_dtype(tensor, field.dtype or weight.dtype, weight.device, what)
 
     return each(check, state, fields)
 

@@ -79,8 +79,8 @@ def test_memory_of_the_backward_pass_is_one_chunk(
     made: list[int] = []
     new_array = _run.new_array
 
-    def spy(plan: Any, value: int, rows: int, like: Tensor) -> Tensor:
-        array = new_array(plan, value, rows, like)
+    def spy(plan: Any, value: int, rows: int, reference: Tensor) -> Tensor:
+        array = new_array(plan, value, rows, reference)
         made.append(array.numel() * array.element_size())
         return array
 

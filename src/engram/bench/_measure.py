@@ -38,9 +38,9 @@ def interleaved(
         gc.disable()  # the rubbish of a Python loop is not to be cleared away on another's time
         try:
             for name, call in shuffled.sample(list(contestants.items()), len(contestants)):
-                begin = clock()
+                start = clock()
                 took = call()
-                seconds[name].append(took if isinstance(took, float) else clock() - begin)
+                seconds[name].append(took if isinstance(took, float) else clock() - start)
         finally:
             gc.enable()
         after_round.get()(done / repeats)

@@ -65,9 +65,9 @@ class LoopLSTM(nn.Module):
     bias_ih_l0: Tensor
     bias_hh_l0: Tensor
 
-    def __init__(self, like: nn.LSTM, run: Steps, every: int) -> None:
+    def __init__(self, reference: nn.LSTM, run: Steps, every: int) -> None:
         super().__init__()
-        for name, parameter in like.named_parameters():
+        for name, parameter in reference.named_parameters():
             self.register_parameter(name, nn.Parameter(parameter.detach().clone()))
         self.run, self.every = run, every
 
@@ -94,7 +94,7 @@ class BatchFirst(nn.Module):
         return (self.layer(input.transpose(0, 1)).transpose(0, 1),)
 
 
-def ways(like: nn.LSTM, quick: bool) -> dict[str, Callable[[], nn.Module]]:
+def compiled_peers(reference: nn.LSTM, quick: bool) -> dict[str, Callable[[], nn.Module]]:
     """The contestants that are compiled or checked first, as functions that make them.
 
     ``quick`` leaves out the whole loop, which takes a minute to compile.
@@ -104,11 +104,11 @@ def ways(like: nn.LSTM, quick: bool) -> dict[str, Callable[[], nn.Module]]:
         return torch.compile(run, dynamic=False, fullgraph=True)
 
     found: dict[str, Callable[[], nn.Module]] = {
-        "torch.compile, step": lambda: LoopLSTM(like, compiled(steps), 1),
-        f"torch.compile, {UNROLLED} steps": lambda: LoopLSTM(like, compiled(steps), UNROLLED),
-        f"torch.compile, whole loop of {SIZE.T}": lambda: LoopLSTM(like, compiled(steps), SIZE.T),
-        "torch scan": lambda: LoopLSTM(like, scanned(), SIZE.T),
-        "torch scan, torch.compile": lambda: LoopLSTM(like, compiled(scanned()), SIZE.T),
+        "torch.compile, step": lambda: LoopLSTM(reference, compiled(steps), 1),
+        f"torch.compile, {UNROLLED} steps": lambda: LoopLSTM(reference, compiled(steps), UNROLLED),
+        f"torch.compile, whole loop of {SIZE.T}": lambda: LoopLSTM(reference, compiled(steps), SIZE.T),
+        "torch scan": lambda: LoopLSTM(reference, scanned(), SIZE.T),
+        "torch scan, torch.compile": lambda: LoopLSTM(reference, compiled(scanned()), SIZE.T),
     }
     if quick:
         del found[f"torch.compile, whole loop of {SIZE.T}"]
@@ -119,13 +119,13 @@ def race_peers(threads: int, repeats: int, tell: Callable[[str], None], quick: b
     """Rows as those of the cells, with ``compile_s``, and ``note`` in place of times where there are none."""
     base = {"threads": threads, **SIZE._asdict()}
     input, gradient = torch.randn(SIZE.T, SIZE.B, SIZE.D), torch.randn(SIZE.T, SIZE.B, SIZE.H)
-    like = nn.LSTM(SIZE.D, SIZE.H)
+    reference = nn.LSTM(SIZE.D, SIZE.H)
     ours = LSTM(SIZE.D, SIZE.H)
     calls = {
-        "torch.nn.LSTM": training_step(like, input, gradient),
+        "torch.nn.LSTM": training_step(reference, input, gradient),
         "engram.nn.LSTM": training_step(ours, input, gradient),
         "engram.nn.LSTM, plain loop": training_step(ours, input, gradient, "plain"),
-        "Python loop": training_step(LoopLSTM(like, steps, SIZE.T), input, gradient),
+        "Python loop": training_step(LoopLSTM(reference, steps, SIZE.T), input, gradient),
         "engram.nn.MinGRU": training_step(MinGRU(SIZE.D, SIZE.H), input, gradient),
     }
     seconds: dict[str, float] = {}
@@ -137,23 +137,23 @@ def race_peers(threads: int, repeats: int, tell: Callable[[str], None], quick: b
     else:
         rows.append({**base, "contestant": "minGRU-pytorch", "note": "not installed"})
     with _fresh_compiler():
-        for name, make in ways(like, quick).items():
+        for name, make in compiled_peers(reference, quick).items():
             try:
                 layer = make()
                 call = training_step(layer, input, gradient)
-                begin = time.perf_counter()
+                start = time.perf_counter()
                 call()
-                first = time.perf_counter() - begin
-                problem = _difference(like, layer)
+                first = time.perf_counter() - start
+                problem = _difference(reference, layer)
             except Exception as error:  # whatever a compiler of others raises: the row says so
                 problem = f"fails: {type(error).__name__}: {' '.join(str(error).split())[:160]}"
             if problem:
                 rows.append({**base, "contestant": name, "note": problem})
                 tell(f"{threads} thread(s), {name}: {problem}")
                 continue
-            begin = time.perf_counter()
+            start = time.perf_counter()
             call()
-            seconds[name], calls[name] = first - (time.perf_counter() - begin), call
+            seconds[name], calls[name] = first - (time.perf_counter() - start), call
             tell(f"{threads} thread(s), {name}: {seconds[name]:.1f} s to compile")
         times = interleaved(calls, repeats)
     for name, found in times.items():
@@ -161,10 +161,10 @@ def race_peers(threads: int, repeats: int, tell: Callable[[str], None], quick: b
     return rows
 
 
-def _difference(like: nn.LSTM, layer: nn.Module) -> str:
+def _difference(reference: nn.LSTM, layer: nn.Module) -> str:
     """In words, if the gradients of two layers after the same training step are not the same up to rounding."""
     theirs = dict(layer.named_parameters())
-    for name, parameter in like.named_parameters():
+    for name, parameter in reference.named_parameters():
         right, found = parameter.grad, theirs[name].grad
         if right is None or found is None:
             return f"no gradient of {name}"

@@ -51,10 +51,10 @@ class Steps:
         gc.disable()
         time.sleep(REST)
         try:
-            begin = time.perf_counter()
+            start = time.perf_counter()
             layer.zero_grad(set_to_none=True)
             layer(self.input)[0].backward(self.gradient)
-            took = time.perf_counter() - begin
+            took = time.perf_counter() - start
         finally:
             gc.enable()
         time.sleep(REST)

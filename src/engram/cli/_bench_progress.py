@@ -22,7 +22,7 @@ class BenchProgress:
 
     def __init__(self, console: Console, races: int) -> None:
         self.console, self.races = console, races
-        self.done, self.share, self.begin = 0, 0.0, time.monotonic()
+        self.done, self.share, self.start = 0, 0.0, time.monotonic()
         columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         self.bar = Progress(*columns, console=console, disable=not console.is_terminal)
         self.task = self.bar.add_task("", total=TOTAL)
@@ -53,7 +53,7 @@ class BenchProgress:
         part = self.part()
         if not part:
             return ""
-        seconds = (time.monotonic() - self.begin) * (1 - part) / part
+        seconds = (time.monotonic() - self.start) * (1 - part) / part
         return f"about {_words(seconds)} left"
 
     def tell(self, line: str) -> None:

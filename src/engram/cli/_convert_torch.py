@@ -62,9 +62,8 @@ class ConvertTorch:
 @torch.no_grad()
 def _difference(layer: Any, equal: Any) -> float:
     """Of the last states, on random sequences."""
-    like = equal.weight_ih_l0
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(STEPS, BATCH, equal.input_size, generator=generator, dtype=like.dtype)
+    x = torch.randn(STEPS, BATCH, equal.input_size, generator=generator, dtype=equal.weight_ih_l0.dtype)
     apart = each(lambda a, b: (a - b).abs().max(), layer(x)[1], equal(x)[1])
     return max(map(float, apart)) if isinstance(apart, tuple) else float(apart)
 

@@ -25,10 +25,10 @@ def unit(cell: Any) -> bool:
     return excess(cell) >= -2 * unit_slack(cell.hidden_size, cell.weight_hh.dtype)
 
 
-def wider(layer: RNN | nn.RNN, like: RNN, width: int) -> RNN:
-    """An orthogonal network of this width with the options of ``layer``; ``like`` is that layer without its map."""
+def wider(layer: RNN | nn.RNN, bare: RNN, width: int) -> RNN:
+    """An orthogonal network of this width with the options of ``layer``; ``bare`` is that layer without its map."""
     with torch.random.fork_rng(devices=()):  # all weights will be overwritten
-        wide = like.replace(RNN, hidden_size=width, bias=True, dropout=0.0, map="projected", activation="relu")
+        wide = bare.replace(RNN, hidden_size=width, bias=True, dropout=0.0, map="projected", activation="relu")
     return wide.train(layer.training)
 
 

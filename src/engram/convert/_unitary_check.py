@@ -29,17 +29,17 @@ def compare(
     """
     n = before.hidden_size
     before, after = _observed(before), _observed(after)
-    like, size = before.cells[0].reference_weight, before.input_size
+    weight, size = before.cells[0].reference_weight, before.input_size
     generator = torch.Generator().manual_seed(0)
     length = min(steps or STEPS, STEPS)
 
     def sampled(time: int) -> Tensor:
         x = torch.randn(time, ROWS, size, generator=generator, dtype=torch.float64)
-        return _on_sphere(x.to(like), bound)
+        return _on_sphere(x.to(weight), bound)
 
-    kinds = {"random": sampled(length), "corners": corners(size, bound).to(like).expand(length, -1, -1)}
+    kinds = {"random": sampled(length), "corners": corners(size, bound).to(weight).expand(length, -1, -1)}
     if data is not None:
-        kinds = {"data": data.to(like), **kinds}
+        kinds = {"data": data.to(weight), **kinds}
     start = sampled(min(length, ASCENT_STEPS))
     kinds["adversary"] = climb(lambda x: bias_used(after, x, n), start, bound)
 

@@ -11,9 +11,9 @@ from engram.loops._memory import empty
 from engram.loops._program import Plan
 
 
-def new_array(plan: Plan, value: int, rows: int, like: Tensor) -> Tensor:
+def new_array(plan: Plan, value: int, rows: int, reference: Tensor) -> Tensor:
     kind = plan.graph.values[value]
-    return empty((rows, *kind.shape), like, kind.dtype)
+    return empty((rows, *kind.shape), reference, kind.dtype)
 
 
 class Changes:
@@ -22,11 +22,11 @@ class Changes:
     ``slots`` says which changed, ``changed`` what was there, in the order of the rows.
     """
 
-    def __init__(self, plan: Plan, tensors: dict[str, Tensor], rows: int, like: Tensor) -> None:
+    def __init__(self, plan: Plan, tensors: dict[str, Tensor], rows: int, reference: Tensor) -> None:
         self.plan, self.found = plan, {k: {} for k in plan.forward.changes}  # type: ignore[var-annotated]
         for k, (before, _) in plan.forward.changes.items():
             many = plan.graph.values[before].shape[0]
-            tensors[f"slots{k}"] = torch.zeros(rows, many, dtype=torch.bool, device=like.device)
+            tensors[f"slots{k}"] = torch.zeros(rows, many, dtype=torch.bool, device=reference.device)
 
     def make_room(self, arrays: Arrays, chunk: Span) -> None:
         """Memory for all slots of the rows of a chunk."""

@@ -45,8 +45,7 @@ def needs_plain(start: Tensor) -> bool:
     return _chosen == "plain" or transformed() or start.numel() == 0
 
 
-def uses_c(like: Tensor) -> bool:
-    """Whether C may be asked for a tensor like this."""
-    return (
-        _chosen in ("auto", "compiled") and like.device.type == "cpu" and like.dtype in (torch.float32, torch.float64)
-    )
+def uses_c(reference: Tensor) -> bool:
+    """Whether C may run on tensors of this dtype and device."""
+    real = reference.dtype in (torch.float32, torch.float64)
+    return real and reference.device.type == "cpu" and _chosen in ("auto", "compiled")

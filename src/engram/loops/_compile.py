@@ -32,8 +32,8 @@ class Variant:
     plan: Plan
     loops: Loops | None
 
-    def executor(self, like: Tensor) -> Any:
-        return self.loops if self.loops is not None and uses_c(like) and self.loops.ready() else _torch.run
+    def executor(self, reference: Tensor) -> Any:
+        return self.loops if self.loops is not None and uses_c(reference) and self.loops.ready() else _torch.run
 
 
 @dataclass
@@ -49,9 +49,9 @@ class Compiled:
     on_cpu: bool = True
     _variants: dict[tuple[bool, bool], Variant] = field(default_factory=dict)
 
-    def choose(self, like: Tensor, batch: int | None) -> "Variant":
+    def choose(self, reference: Tensor, batch: int | None) -> "Variant":
         """C with all products in the loop for a batch of several rows (None: not known); else products are hoisted."""
-        if uses_c(like) and (batch is None or batch >= FEW):
+        if uses_c(reference) and (batch is None or batch >= FEW):
             inside = self.variant(hoist=False, rebuild=batch is not None)
             if inside.loops is not None and inside.loops.ready():
                 return inside
@@ -68,8 +68,8 @@ class Compiled:
         if found is None:
             plan = make_plan(self.traced.lowered, hoist, rebuild)
             plan.keep_weights(self.traced.used)
-            like = plan.graph.values[plan.outputs[0]]
-            loops = Loops(self.name, plan, like.dtype) if self.on_cpu and like.dtype in REALS else None
+            dtype = plan.graph.values[plan.outputs[0]].dtype
+            loops = Loops(self.name, plan, dtype) if self.on_cpu and dtype in REALS else None
             found = self._variants[hoist, rebuild] = Variant(plan, loops)
         return found
 
@@ -91,13 +91,13 @@ def compiled_cell(cell: Any, view: Any = None, width: int | None = None) -> Comp
     kept = _of_cell.get(cell)
     if kept is None:
         kept = _of_cell[cell] = {}
-    like, width = cell.reference_weight, cell.input_size if width is None else width
+    reference, width = cell.reference_weight, cell.input_size if width is None else width
     kind = type(cell)
     inside = children(cell) if cell._modules else ()
-    key = (like.dtype, like.device, cell.training, width, kind.step, kind.drive, kind.output, inside)
+    key = (reference.dtype, reference.device, cell.training, width, kind.step, kind.drive, kind.output, inside)
     found = kept.get(key)
     if found is None:
-        with undisturbed(like):
+        with undisturbed(reference):
             found = kept.get(key)  # another thread may have made it meanwhile
             if found is None:
                 found = kept[key] = _find(cell.with_built_weights() if view is None else view, width)

@@ -13,9 +13,9 @@ from engram.loops._function import by_plain, run_backward, run_forward
 from engram.loops._steps import check_sizes
 
 
-def _variant(name: str, like: Tensor) -> Variant:
+def _variant(name: str, reference: Tensor) -> Variant:
     """Whatever the batch is: it may not be known where operations are followed."""
-    return BY_KEY[name].choose(like, None)
+    return BY_KEY[name].choose(reference, None)
 
 
 @torch.library.custom_op(

@@ -28,10 +28,10 @@ _lock = ForkLock()
 
 
 @contextmanager
-def undisturbed(like: Tensor) -> Iterator[None]:
+def undisturbed(reference: Tensor) -> Iterator[None]:
     """A block for a trace: with numbers and gradients whoever asks first, unseen by other people's hooks and modes,
     without a trace in their random numbers, and on one thread, for torch's others would not survive a fork."""
-    devices, threads = [like.device] if like.device.type == "cuda" else [], torch.get_num_threads()
+    devices, threads = [reference.device] if reference.device.type == "cuda" else [], torch.get_num_threads()
     with (
         _lock,
         torch.inference_mode(False),
@@ -80,8 +80,8 @@ def trace(cell: Any, width: int) -> Traced:
 
 def _traced(cell: Any, width: int, with_drive: bool) -> Traced:
     weights = tensors_of(cell)
-    records, view, like = [], cell, fresh(cell.reference_weight)
-    inputs = [torch.randn(1, batch, width, dtype=like.dtype, device=like.device) for batch in BATCHES]
+    records, view, reference = [], cell, fresh(cell.reference_weight)
+    inputs = [torch.randn(1, batch, width, dtype=reference.dtype, device=reference.device) for batch in BATCHES]
     states = [each(_other, cell.initial_state(batch)) for batch in BATCHES]
     tried = [(inputs[0], states[0]), (inputs[1], states[1]), (-inputs[0], each(_opposite, states[0]))]
     for x, state in tried:  # one cell after the other, so that one that counts its steps is found out
@@ -150,9 +150,9 @@ def _place(cell: Any) -> str:
 
 def _check_drive(cell: Any, width: int) -> None:
     """A drive that looks at other steps, or samples, cannot be computed step by step."""
-    like = cell.reference_weight
-    x = torch.rand(9, 3, width, dtype=like.dtype, device=like.device)
-    near = 1e4 * torch.finfo(like.dtype).eps  # another order of sums, never another formula
+    reference = cell.reference_weight
+    x = torch.rand(9, 3, width, dtype=reference.dtype, device=reference.device)
+    near = 1e4 * torch.finfo(reference.dtype).eps  # another order of sums, never another formula
     with torch.no_grad():
         whole, steps = cell.drive(x), [cell.drive(step) for step in x]
     tensors = whole if isinstance(whole, tuple) else (whole,)

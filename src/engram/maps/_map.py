@@ -211,10 +211,10 @@ class Map(nn.Module, ABC):
     def after_step(self, *free: Tensor) -> None:
         """What the map does after an optimiser step (see :func:`engram.maps.attach`); changes ``free`` in place."""
 
-    def install(self, module: nn.Module, name: str, **like: Any) -> None:
-        """Make ``module.name`` a random matrix under this map. ``like`` is its device and dtype."""
+    def install(self, module: nn.Module, name: str, **factory: Any) -> None:
+        """Make ``module.name`` a random matrix under this map, of this ``device`` and ``dtype``."""
         with torch.no_grad():
-            module.register_parameter(name, nn.Parameter(self.sample(**like)))
+            module.register_parameter(name, nn.Parameter(self.sample(**factory)))
         parametrize.register_parametrization(module, name, self)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:

@@ -1,7 +1,6 @@
 """The non-normal map: a matrix by its Schur form, spectrum and feed-forward part apart."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -107,9 +106,8 @@ class Schur(Map):
         lower = form.clone()
         lower[first + 1, first] += b  # the rotation puts -b there
         gamma = torch.cat([gamma, form[n - 1, n - 1 :][: n - 2 * half]])
-        like: dict[str, Any] = {"device": matrix.device, "dtype": matrix.dtype}
-        entries = self._basis_entries(p.to(**like))
-        found = entries, lower[self.rows.cpu(), self.columns.cpu()].to(**like), theta.to(**like), gamma.to(**like)
+        entries = self._basis_entries(p.to(matrix))
+        found = entries, lower[self.rows.cpu(), self.columns.cpu()].to(matrix), theta.to(matrix), gamma.to(matrix)
         return found if self.gamma is None else found[:3]
 
     def _basis_entries(self, p: Tensor) -> Tensor:

@@ -26,9 +26,9 @@ def observed() -> bool:
     )
 
 
-def without_autocast(like: Tensor) -> AbstractContextManager[object]:
-    """A block in which autocast is off on the device of ``like``: what runs there keeps the dtype of the weights."""
-    kind = like.device.type
+def without_autocast(reference: Tensor) -> AbstractContextManager[object]:
+    """A block in which autocast is off on the device of a tensor: what runs there keeps the dtype of the weights."""
+    kind = reference.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
     return nullcontext()

@@ -31,15 +31,15 @@ class Identity(nn.Module):
 class OneHot(nn.Module):
     """Symbols ``(...)`` to ``(..., K)``: 1 at the symbol, else 0."""
 
-    like: Tensor
+    reference: Tensor
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__()
         self.output_size = vocabulary
-        self.register_buffer("like", torch.empty(0), persistent=False)  # tells dtype and device
+        self.register_buffer("reference", torch.empty(0), persistent=False)  # for its dtype
 
     def forward(self, symbols: Tensor) -> Tensor:
-        return F.one_hot(symbols, self.output_size).to(self.like.dtype)
+        return F.one_hot(symbols, self.output_size).to(self.reference.dtype)
 
 
 class Embedding(nn.Embedding):

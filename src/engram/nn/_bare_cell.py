@@ -159,12 +159,12 @@ class BareCell(nn.Module, ABC):
 
     def initial_state(self, batch: int) -> State:
         """The state before the first step."""
-        fields, like = self.known_fields, self.reference_weight
+        fields, weight = self.known_fields, self.reference_weight
         names = iter([_start(name) for name, _ in named_fields(fields)])
 
         def before(field: Field) -> Tensor:
             name = next(names)
-            return getattr(self, name).expand(batch, *field.shape) if field.trained else field.before(batch, like)
+            return getattr(self, name).expand(batch, *field.shape) if field.trained else field.before(batch, weight)
 
         return each(before, fields)
 

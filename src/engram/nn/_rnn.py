@@ -211,8 +211,8 @@ class RNN(Recurrent):
                 f"this layer has activation={cell.activation!r}, activation_in={cell.activation_in!r}, "
                 f"initial_state={cell.start_from!r}. Use layer.fold() to bake in the matrix"
             )
-        like = {"device": cell.weight_ih.device, "dtype": cell.weight_ih.dtype}
-        rnn = nn.RNN(**_torch_arguments(self), nonlinearity=self.nonlinearity, **like)
+        factory = {"device": cell.weight_ih.device, "dtype": cell.weight_ih.dtype}
+        rnn = nn.RNN(**_torch_arguments(self), nonlinearity=self.nonlinearity, **factory)
         weights = self.fold().state_dict()
         for suffix, cell in self.named_cells():
             if cell.bias is not None:

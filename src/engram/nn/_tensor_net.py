@@ -111,9 +111,9 @@ class TensorNet(nn.Module, ABC):
             )
         if not input.numel():
             raise ShapeError(f"input must hold at least one example, got {tuple(input.shape)}. Leave empty batches out")
-        like = next(self.parameters())
-        if input.dtype != like.dtype:
-            raise DTypeError(f"input is {input.dtype} and the network {like.dtype}: use input.to({like.dtype})")
+        dtype = next(self.parameters()).dtype
+        if input.dtype != dtype:
+            raise DTypeError(f"input is {input.dtype} and the network {dtype}: use input.to({dtype})")
         input = input.transpose(0, 1) if self.batch_first else input
         return input if self.map is None else activate(self.activation, self.map(input))
 

@@ -70,9 +70,9 @@ def seconds_of(call: Callable[[], object]) -> float:
     """The second call is timed: the first one may compile or allocate."""
     with torch.no_grad():
         call()
-        begin = time.perf_counter()
+        start = time.perf_counter()
         call()
-        return time.perf_counter() - begin
+        return time.perf_counter() - start
 
 
 def _backward(subject: Subject, inputs: Tensor) -> None:

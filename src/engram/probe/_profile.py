@@ -123,7 +123,7 @@ def profile(
         inputs = subject.sample(steps, check_size("batch", batch), torch.Generator().manual_seed(seed))
     setup = Setup(subject, inputs, loss, seed, list(subject.notes))
     found: dict[str, Part | NotMeasured] = {}
-    begin = time.perf_counter()
+    start = time.perf_counter()
     with subject:
         expected = sum((part.cost(setup) for part in wanted.values()), Cost())
     before(expected)
@@ -135,7 +135,7 @@ def profile(
             found[key] = NotMeasured(part.title, str(error))
         except Exception as error:  # of torch or scipy, or of a model that is not ours: no gradient, no memory
             found[key] = NotMeasured(part.title, first_line(error))
-    seconds = time.perf_counter() - begin
+    seconds = time.perf_counter() - start
     title = name or type(module).__name__
     return Profile(title, str(subject), len(inputs), found, setup.notes, expected, seconds, seed)
 

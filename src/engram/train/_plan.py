@@ -24,9 +24,9 @@ def plan(settings: Settings, measured: int = 5) -> dict[str, Any]:
         loop = Loop(share, make_fabric(share))
         times = []
         for _ in range(measured + 1):  # the first one warms up
-            begin = time.perf_counter()
+            start = time.perf_counter()
             loop.train_step()
-            times.append(time.perf_counter() - begin)
+            times.append(time.perf_counter() - start)
     step = statistics.median(times[1:])
     return {
         "settings": settings.to_dict(),
