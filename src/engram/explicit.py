@@ -1,6 +1,7 @@
-"""Networks that solve a task by weights written down, without training (Henaff et al. 2016).
+"""Networks that solve a task by weights written down, without training.
 
 :func:`explicit_copy` solves the copying problem, :func:`explicit_adding` the adding problem.
+Source: Henaff et al. 2016; also Kerg (2022), Appendix D.2.
 """
 
 import torch

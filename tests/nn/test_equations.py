@@ -90,7 +90,7 @@ def complex_rnn(w: Weights, x: Array, h: Array) -> list[Array]:
 
 
 def depth(w: Weights, x: Array, h: Array) -> list[Array]:
-    """h_t = V h_{t-1} + U x_t + b, y_t = tanh(h_t): On the Role of Depth in the Expressivity of RNNs, Eq. 2."""
+    """h_t = V h_{t-1} + U x_t + b, y_t = tanh(h_t): Lizaire et al. (2026), Eq. 2."""
     return [np.tanh(h) for h in elman(w, x, h, lambda z: z)]
 
 

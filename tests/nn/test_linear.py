@@ -40,7 +40,7 @@ def test_the_recurrence_written_out() -> None:
 
 
 def test_affine_in_its_input() -> None:
-    """F(x) - F(0) is linear (Proposition 2 of On the Role of Depth, corrected); F itself is not, with a bias."""
+    """F(x) - F(0) is linear (Lizaire et al. 2026, Proposition 2, corrected); F itself is not, with a bias."""
     layer, x, y = LinearRNN(2, 3, 2, dtype=torch.float64), randn(6, 4, 2), randn(6, 4, 2)
 
     def moved(input: Tensor) -> Tensor:

@@ -94,7 +94,7 @@ def test_the_last_step_only_and_segments(make: Callable[..., S4D], measure: Any,
     torch.testing.assert_close(layer(x)[0][-1], found["value 0"], atol=1e-12, rtol=0)
 
 
-# The paper's Table 2: L, H, N, n_ssm (None: a copy per feature), the exact count (On the Role of Depth)
+# The paper's Table 2: L, H, N, n_ssm (None: a copy per feature), the exact count (Lizaire et al. 2026)
 TABLE = [
     *((layers, hidden, 4, 1, count) for _ in ("Retrieval", "ListOps")
       for layers, hidden, count in ((6, 256, 808_008), (2, 446, 808_176), (3, 364, 810_300), (8, 221, 806_304))),

@@ -48,7 +48,7 @@ def test_the_kernel_is_the_plain_step(kind: Any, residual: bool) -> None:
 
 
 def test_the_factored_form_is_the_full_tensor() -> None:
-    """n = 4, d = 3, R = 5 (On the Role of Depth)."""
+    """n = 4, d = 3, R = 5 (Lizaire et al. 2026)."""
     factored, whole = make(CPRNN, 3, 4, rank=5), make(SecondOrderRNN, 3, 4)
     with torch.no_grad():
         for name in ("weight_ih", "weight_hh", "bias"):

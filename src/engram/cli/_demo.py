@@ -107,7 +107,7 @@ class Runner:
         mapped = [p for name, p in self.layer.named_parameters() if "parametrizations" in name]
         plain = [p for name, p in self.layer.named_parameters() if "parametrizations" not in name]
         self.plain = [*plain, *self.head.parameters()]
-        # Orthogonal parameters want a tenth of the learning rate (Lezcano-Casado and Martinez-Rubio 2019, section 5).
+        # Orthogonal parameters want a tenth of the learning rate (Kerg 2022, Appendix A.1.4).
         self.optimiser = torch.optim.Adam([{"params": self.plain, "lr": 2e-3}, {"params": mapped, "lr": 2e-4}])
         # Falling rates: at constant ones a network that has learned the task may lose it again for a while.
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimiser, self.updates)

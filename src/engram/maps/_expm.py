@@ -19,7 +19,7 @@ from torch import Tensor
 
 from engram.maps._transforms import observed, transformed
 
-# The Padé approximant of degree m is exact to rounding up to this norm (Higham 2005, table 2.3; 2008, section 10.3).
+# The Padé approximant of degree m is exact to rounding up to this norm (Higham 2005).
 DEGREES = {
     torch.float64: {3: 1.495585217958292e-2, 5: 2.539398330063230e-1, 7: 9.504178996162932e-1, 9: 2.097847961257068},
     torch.float32: {3: 4.258730016922831e-1, 5: 1.880152677804762, 7: 3.925724783138660},

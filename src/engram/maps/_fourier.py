@@ -20,7 +20,7 @@ class Fourier(Solved):
     Args:
         size (int): N, for matrices ``(N, N)``.
 
-    Source: Arjovsky et al. 2016 (uRNN).
+    Source: Arjovsky et al. 2016 (uRNN); also Kerg (2022), Appendix D.1.
     """
 
     promise = "unitary (W^* W = I), of the uRNN's form"

@@ -43,7 +43,7 @@ class Givens(Solved):
             ... Default: None, which is N: every rotation is reached.
         complex (bool): unitary matrices in place of orthogonal ones. Default: False.
 
-    Source: Jing et al. 2017 (EURNN).
+    Source: Jing et al. 2017 (EURNN); also Kerg (2022), Appendix D.3.
     """
 
     promise = "orthogonal with determinant 1 (unitary if complex), a product of Givens rotations"

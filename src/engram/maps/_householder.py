@@ -23,7 +23,7 @@ class Householder(Map):
         size (int): N, for matrices ``(N, N)``.
         reflections (int or None): m, from 1 to N. Default: None, which is N.
 
-    Source: Mhammedi et al. 2017 (oRNN).
+    Source: Mhammedi et al. 2017 (oRNN); also Kerg (2022), Appendix D.3.
     """
 
     promise = "orthogonal (W^T W = I), a product of m reflections"

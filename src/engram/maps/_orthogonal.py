@@ -36,8 +36,7 @@ class Orthogonal(Map):
             False.
 
     Source: Lezcano-Casado and Martinez-Rubio 2019; dynamic trivialisation, Lezcano-Casado 2019; the complex
-        exponential,
-    Hyland and Rätsch 2017.
+    exponential, Hyland and Rätsch 2017; also Kerg (2022), Appendices D.3 and D.4.
     """
 
     promise = "orthogonal (W^* W = I)"
@@ -117,7 +116,7 @@ class Exponential(Orthogonal):
     Cost: O(N^3) per build, by :func:`engram.maps.exp_skew`, several times faster than torch.linalg.matrix_exp.
 
     Source: Lezcano-Casado and Martinez-Rubio 2019 (expRNN); complex, Hyland and Rätsch 2017; ``rebase_every``,
-    Lezcano-Casado 2019.
+    Lezcano-Casado 2019; also Kerg (2022), Appendices D.3 and D.4.
     """
 
     equation = "W = Q exp(A), A^* = -A"

@@ -30,7 +30,7 @@ class ScaledCayley(Map):
             N // 2.
         complex (bool): unitary, with learned phases. Default: False.
 
-    Source: Helfrich et al. 2018 (scoRNN); complex, Maduranga et al. 2019 (scuRNN).
+    Source: Helfrich et al. 2018 (scoRNN); complex, Maduranga et al. 2019 (scuRNN); also Kerg (2022), Appendix D.3.
     """
 
     promise = "orthogonal (unitary if complex), without -1 among the eigenvalues of W D^*"

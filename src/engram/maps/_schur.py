@@ -33,7 +33,7 @@ class Schur(Map):
         gamma_penalty (float): delta of the penalty delta sum (1 - gamma_i)^2, at least 0. Default: 0.0.
         decay (float): tau of the penalty tau/2 |T|^2, a weight decay on T alone, at least 0. Default: 0.0.
 
-    Source: Kerg et al. 2019 (nnRNN); odd N and ``mask="block"`` are additions.
+    Source: Kerg (2022), Section 3.5, Eq. 3.5.1 (nnRNN); odd N and ``mask="block"`` are additions.
     """
 
     promise = "V = P (Lambda + T) P^T, P orthogonal"

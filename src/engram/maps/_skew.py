@@ -123,7 +123,7 @@ def check_law(name: str) -> str:
 
 
 def delay_matrix(size: int, alpha: float = 1.0, beta: float = 0.0, d: float = 0.0) -> Tensor:
-    """Theta(alpha, beta, d): d on the diagonal, alpha below it, beta further below (Kerg et al. 2019).
+    """Theta(alpha, beta, d): d on the diagonal, alpha below it, beta further below (Kerg 2022, Eq. 3.4.2).
 
     >>> delay_matrix(3, alpha=1.0, beta=0.5)
     tensor([[0.0000, 0.0000, 0.0000],

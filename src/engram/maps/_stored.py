@@ -18,7 +18,7 @@ class SoftOrthogonal(Free):
         strength (float): the weight of the penalty, at least 0. Default: 0.01.
         norm (str): ``fro`` (Frobenius) or ``spectral``, as the source writes it. Default: ``fro``.
 
-    Source: Vorontsov et al. 2017 (soft constraint).
+    Source: Vorontsov et al. 2017 (soft constraint); also Kerg (2022), Appendix D.3.
     """
 
     promise = "any matrix, pulled towards the orthogonal ones"

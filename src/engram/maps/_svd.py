@@ -24,7 +24,7 @@ class SpectralMargin(Map):
         rebase_every (int or None): move their base points every so many optimiser steps (see
             :func:`engram.maps.attach`). Default: None, never.
 
-    Source: Vorontsov et al. 2017 (hard constraint).
+    Source: Vorontsov et al. 2017 (hard constraint); also Kerg (2022), Appendix D.3.
     """
 
     promise = "of singular values within the margin of 1"

@@ -55,7 +55,8 @@ class PixelCNN(nn.Module):
 
     Each convolution has 32 channels, kernel 4, stride 2, padding 1; the linear layers have 256 and ``size`` units; a
     ReLU follows each of the five, the last too. Weights are Kaiming normal, biases 0. Height and width are at least 8:
-    each convolution halves them. Source: Webb et al. 2021 (ESBN), Kerg et al. 2022 (CoRelNet).
+    each convolution halves them. Source: Webb et al. 2021 (ESBN), Kerg (2022), Section 5.5 and
+    Appendix C.1 (CoRelNet).
 
     Args:
         shape: channels, height, width.

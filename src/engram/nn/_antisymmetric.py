@@ -125,7 +125,7 @@ class AntisymmetricRNN(Recurrent):
             these are initially N(0, sigma_w^2/H).
         bias_l[k]: ``(H)``, gated ``(2H)``; initially 0.
 
-    Source: Chang et al. 2019; initial weights, Appendix C.
+    Source: Chang et al. 2019, initial weights too.
 
     Example::
 

@@ -154,11 +154,11 @@ class BilinearRNN(Recurrent):
 
     Cost: O(T B H^2 D).
 
-    Source: On the Role of Depth in the Expressivity of RNNs.
+    Source: Lizaire et al. (2026), Section 2, Definition 2 without the linear terms.
     """
 
     cell = BilinearCell
-    source = "On the Role of Depth in the Expressivity of RNNs (BIRNN)"
+    source = "Lizaire et al. 2026 (BIRNN)"
 
     def __init__(
         self,

@@ -96,7 +96,7 @@ class CPRNN(Recurrent):
 
     Cost: O(T B (H^2 + (2H + D) R)).
 
-    Source: Lizaire et al. 2024, Definition 4 and Eq. 5.
+    Source: Lizaire et al. (2024); as here, Lizaire et al. (2026), Definition 4 and Eq. 5 (Appendix A.1.3).
     """
 
     cell = CPCell
@@ -159,11 +159,11 @@ class CPBIRNN(BilinearRNN):
 
     Cost: O(T B (2H + D) R).
 
-    Source: On the Role of Depth in the Expressivity of RNNs.
+    Source: Lizaire et al. (2026), Section 2 and Eq. 5 (Appendix A.1.3), without the linear terms.
     """
 
     cell = CPBilinearCell
-    source = "On the Role of Depth in the Expressivity of RNNs (CPBIRNN)"
+    source = "Lizaire et al. 2026 (CPBIRNN)"
 
     def __init__(
         self,

@@ -29,7 +29,8 @@ class CPNet(TensorNet):
     Input ``(d, B, n)``; output ``(B, Y)``.
 
     To imitate almost any tensor-train network of rank r it needs a width of at least min(m, r)^(d/2)
-    (``engram certify tt``). Parameters: ``vectors`` ``(d, m, Y, R)``. Source: Khrulkov et al. 2018.
+    (``engram certify tt``). Parameters: ``vectors`` ``(d, m, Y, R)``. Source: Khrulkov et al.
+    (2018); Alkin (2024), Chapter 4, Eqs. 4.1 and 4.2.
     """
 
     source = "Khrulkov et al. 2018 (CP)"

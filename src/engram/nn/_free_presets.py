@@ -51,7 +51,7 @@ class IRNN(Preset):
         weight_ih_l[k]: U ``(H, D)``, initially N(0, 0.001^2); weight_hh_l[k]: W ``(H, H)``, initially the identity;
         bias_l[k]: b ``(H)``, initially 0.
 
-    Source: Le et al. 2015.
+    Source: Le et al. 2015 (IRNN); also Kerg (2022), Appendix D.1.
     """
 
     matrix, source = Free, "Le et al. 2015 (IRNN)"
@@ -103,7 +103,8 @@ class OrthInitRNN(Preset):
         weight_ih_l[k]: U ``(H, D)``, initially Glorot normal; weight_hh_l[k]: W ``(H, H)``; bias_l[k]: b ``(H)``;
         mod_bias_l[k]: modReLU's bias ``(H)``, with modReLU.
 
-    Source: Kerg et al. 2019 (RNN-orth); with the start that the paper describes, which its released program ignores.
+    Source: Kerg (2022), Section 3.6 and Appendix A.1.4 (RNN-orth); with the start described there, which the
+    released program ignores.
     """
 
     matrix, source = Free, "RNN-orth (Kerg et al. 2019)"
@@ -171,7 +172,7 @@ class SoftOrthogonalRNN(Preset):
         weight_ih_l[k]: U ``(H, D)``, initially Glorot normal; weight_hh_l[k]: W ``(H, H)``, initially uniform over the
         orthogonal matrices; bias_l[k]: b ``(H)``.
 
-    Source: Vorontsov et al. 2017 (soft constraint).
+    Source: Vorontsov et al. 2017 (soft constraint); also Kerg (2022), Appendix D.3.
     """
 
     matrix, source = SoftOrthogonal, "Vorontsov et al. 2017 (soft orthogonality)"

@@ -198,7 +198,7 @@ class HenaffRNN(Recurrent):
         weight_ih_l[k]: ``(H, D)``; weight_hh_l[k]: ``(H, H)``; bias_l[k]: ``(H)``; each initially
         U(-1/sqrt(H), 1/sqrt(H)).
 
-    Source: Henaff et al. 2016.
+    Source: Henaff et al. 2016; also Kerg (2022), Appendix D.2.
     """
 
     cell = HenaffCell

@@ -50,7 +50,7 @@ class DepthRNN(RNN):
         h_t = W_{hh} h_{t-1} + W_{ih} x_t + b, \quad y_t = \phi(h_t)
 
     The state handed on in time is the pre-activation, the raw input is not activated, and the last layer's output is
-    (Eq. 2 of the source): ``RNN(..., activation_in="depth")`` with a choice of start.
+    (Eq. 2 of the source below): ``RNN(..., activation_in="depth")`` with a choice of start.
 
     Args:
         input_size (int): D, the number of input features per step.
@@ -92,11 +92,11 @@ class DepthRNN(RNN):
     Attributes:
         weight_ih_l[k]: ``(H, D)``; weight_hh_l[k]: ``(H, H)``; bias_l[k]: ``(H)``.
 
-    Source: On the Role of Depth in the Expressivity of RNNs, Eq. 2.
+    Source: Lizaire et al. (2026), Section 2, Eq. 2.
     """
 
     cell = LinearCell
-    source = "On the Role of Depth in the Expressivity of RNNs (activation in depth)"
+    source = "Lizaire et al. 2026 (activation in depth)"
 
     def __init__(
         self,
@@ -168,10 +168,10 @@ class LinearRNN(DepthRNN):
     numbers), time is cut into blocks that run side by side; see :func:`engram.loops.linear_scan`. The compiled loop
     was faster than blocks at every size measured, so where there is one it runs.
 
-    Source: On the Role of Depth in the Expressivity of RNNs, section 2.
+    Source: Lizaire et al. (2026), Section 2, Definition 1 with the identity as activation.
     """
 
-    source = "On the Role of Depth in the Expressivity of RNNs (linear RNN)"
+    source = "Lizaire et al. 2026 (linear RNN)"
 
     defaults: ClassVar[dict[str, Any]] = {"activation": "identity"}
 

@@ -56,7 +56,8 @@ class ExpRNN(Preset):
         weight_ih_l[k]: U ``(H, D)``, initially Glorot normal; weight_hh_l[k]: W ``(H, H)``, computed from the H(H-1)/2
         entries of A; mod_bias_l[k]: modReLU's bias ``(H)``, initially U(-0.01, 0.01).
 
-    Source: Lezcano-Casado and Martinez-Rubio 2019; ``rebase_every``, Lezcano-Casado 2019.
+    Source: Lezcano-Casado and Martinez-Rubio 2019, also Kerg (2022), Appendix D.4; ``rebase_every``, Lezcano-Casado
+    2019.
     """
 
     matrix, source = Exponential, "Lezcano-Casado and Martinez-Rubio 2019 (expRNN)"
@@ -120,7 +121,7 @@ class ScoRNN(Preset):
         weight_ih_l[k]: U ``(H, D)``, initially Glorot normal; weight_hh_l[k]: W ``(H, H)``, computed from the H(H-1)/2
         entries of A; mod_bias_l[k]: modReLU's bias ``(H)``, initially U(-0.01, 0.01).
 
-    Source: Helfrich et al. 2018.
+    Source: Helfrich et al. 2018; also Kerg (2022), Appendix D.3.
     """
 
     matrix, source = ScaledCayley, "Helfrich et al. 2018 (scoRNN)"
@@ -183,7 +184,7 @@ class HouseholderRNN(Preset):
         weight_ih_l[k]: U ``(H, D)``, initially Glorot normal; weight_hh_l[k]: W ``(H, H)``, computed from m(2H-m+1)/2
         numbers; bias_l[k]: b ``(H)``; mod_bias_l[k]: modReLU's bias ``(H)``.
 
-    Source: Mhammedi et al. 2017.
+    Source: Mhammedi et al. 2017; also Kerg (2022), Appendix D.3.
     """
 
     matrix, source = Householder, "Mhammedi et al. 2017 (oRNN)"

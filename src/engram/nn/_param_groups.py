@@ -28,10 +28,9 @@ def param_groups(
 
     - ``plain``: at ``lr``, with ``weight_decay``.
     - ``state-space``: lambda, P, B and Delta of S4 and S4D, at no more than 0.001 and without decay, as in the source
-      (Gu et al. 2022, appendix D.2).
+      (Gu et al. 2022).
     - ``orthogonal``: the angles of orthogonal and unitary matrices, at ``lr_orthogonal`` (default: a tenth of ``lr``)
-    and
-      without decay (Lezcano-Casado and Martinez-Rubio 2019).
+      and without decay (Kerg 2022, Appendix A.1.4).
     - ``stiefel``: matrices that only :class:`engram.maps.StiefelStep` may move, at the rate of the orthogonal ones. No
       other optimiser takes them: ``engram.maps.attach`` says so.
 

@@ -129,7 +129,7 @@ class ScuRNN(UnitaryPreset):
         from H^2 + H real numbers (A and theta); mod_bias_l[k]: modReLU's bias ``(H)``, real, initially U(-0.01, 0.01);
         start_l[k]: the initial state ``(H)``, initially U(-0.01, 0.01).
 
-    Source: Maduranga et al. 2019.
+    Source: Maduranga et al. 2019; also Kerg (2022), Appendix D.3.
     """
 
     matrix, source = ScaledCayley, "Maduranga et al. 2019 (scuRNN)"

@@ -139,7 +139,7 @@ class RAC(Recurrent):
     Attributes:
         weight_ih_l[k]: W_I ``(R, M)``, initially N(0, 1/M); weight_hh_l[k]: W_H ``(R, R)``, initially orthogonal.
 
-    Source: Levine et al. 2017; deep circuits, Ziv 2019.
+    Source: Levine et al. 2017; deep circuits, Ziv (2019), Section 2.1.
     """
 
     cell = RACCell

@@ -87,7 +87,7 @@ class RNN(Recurrent):
 
     With ``activation_in="depth"`` the recurrence is linear and only what goes upwards is activated,
     :math:`h_t = W_{hh} h_{t-1} + W_{ih} x_t + b,\; y_t = \phi(h_t)`: the state handed on in time is the
-    pre-activation (Eq. 2 of On the Role of Depth in the Expressivity of RNNs).
+    pre-activation (Lizaire et al. 2026, Eq. 2).
 
     The whole layer is::
 

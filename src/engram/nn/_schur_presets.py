@@ -62,7 +62,7 @@ class NonNormalRNN(Preset):
         weight_ih_l[k]: U ``(H, D)``, initially Glorot normal; weight_hh_l[k]: W ``(H, H)``, computed from H^2 numbers
         (A, T, theta, gamma), initially orthogonal; mod_bias_l[k]: modReLU's bias ``(H)``, initially U(-0.01, 0.01).
 
-    Source: Kerg et al. 2019.
+    Source: Kerg (2022), Section 3.5, Eq. 3.5.1; settings, Appendix A.1.
     """
 
     matrix, source = Schur, "Kerg et al. 2019 (nnRNN)"
@@ -131,7 +131,7 @@ class SpectralMarginRNN(Preset):
         weight_ih_l[k]: U ``(H, D)``, initially Glorot normal; weight_hh_l[k]: W ``(H, H)``, computed from H^2 numbers,
         initially orthogonal; bias_l[k]: b ``(H)``.
 
-    Source: Vorontsov et al. 2017 (hard constraint).
+    Source: Vorontsov et al. 2017 (hard constraint); also Kerg (2022), Appendix D.3.
     """
 
     matrix, source = SpectralMargin, "Vorontsov et al. 2017"

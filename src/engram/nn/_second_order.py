@@ -97,7 +97,7 @@ class SecondOrderRNN(Recurrent):
 
     Cost: O(T B H^2 D).
 
-    Source: Giles et al. 1992.
+    Source: Giles et al. 1992; as here, Lizaire et al. (2026), Section 2, Definition 2.
     """
 
     cell = SecondOrderCell

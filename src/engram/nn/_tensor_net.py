@@ -32,7 +32,7 @@ class TensorNet(nn.Module, ABC):
         options: further arguments of a subclass.
 
     Input ``(d, B, n)``; output ``(B, Y)``. A starts as torch.nn.Linear's and b = 1, so that f is about 1: the slices of
-    a core add up. Source: Khrulkov et al. 2018, Alkin 2024.
+    a core add up. Source: Khrulkov et al. (2018); Alkin (2024), Eq. 4.1.
     """
 
     source: ClassVar[str] = ""

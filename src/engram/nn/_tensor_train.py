@@ -41,7 +41,7 @@ class TensorTrainNet(TensorNet):
     Parameters: ``first`` ``(g, m, r)``, ``inner`` ``(g, d-2 or 1, r, m, r)``, ``last`` ``(g, r, m, Y/g)``; g = Y with
     ``own_cores``, else 1. Cost: O(d m r^2) per example.
 
-    Source: Khrulkov et al. 2018; equal cores, Alkin 2024.
+    Source: Khrulkov et al. (2018); Alkin (2024), Chapter 4, Eqs. 4.1 and 4.3; equal cores, Theorem 1 there.
     """
 
     source = "Khrulkov et al. 2018"

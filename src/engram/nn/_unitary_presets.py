@@ -57,7 +57,7 @@ class URNN(UnitaryPreset):
         weight_hh_l[k]: W ``(H, H)``, complex, computed from 7H numbers; mod_bias_l[k]: modReLU's bias ``(H)``, real,
         initially 0; start_l[k]: the initial state ``(H)``, of unit length on average.
 
-    Source: Arjovsky et al. 2016.
+    Source: Arjovsky et al. 2016; also Kerg (2022), Appendix D.1.
     """
 
     matrix, source = Fourier, "Arjovsky et al. 2016 (uRNN)"
@@ -116,7 +116,7 @@ class FullCapacityURNN(UnitaryPreset):
         weight_ih_l[k]: U ``(H, D)``, complex, initially Glorot normal; weight_hh_l[k]: W ``(H, H)``, complex, initially
         uniform over the unitary matrices; mod_bias_l[k]: modReLU's bias ``(H)``, real, initially U(-0.01, 0.01).
 
-    Source: Wisdom et al. 2016.
+    Source: Wisdom et al. 2016; also Kerg (2022), Appendix D.3.
     """
 
     matrix, source = Stiefel, "Wisdom et al. 2016"
@@ -175,8 +175,8 @@ class HylandRaetschRNN(UnitaryPreset):
         from H^2 real numbers; mod_bias_l[k]: modReLU's bias ``(H)``, real, initially U(-0.01, 0.01);
         start_l[k]: the initial state ``(H)``, initially U(-0.01, 0.01).
 
-    Source: Hyland and Rätsch 2017 (the parametrization). Activation, input weights and initial state are
-    those of :class:`ScuRNN`: the parametrization is what this network is about.
+    Source: Hyland and Rätsch 2017 (the parametrization); also Kerg (2022), Appendix D.3. Activation, input weights
+    and initial state are those of :class:`ScuRNN`: the parametrization is what this network is about.
     """
 
     matrix, source = Exponential, "Hyland and Rätsch 2017"

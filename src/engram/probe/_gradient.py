@@ -138,7 +138,7 @@ def gradient_reach(
     its gradient needs a model whose state can be passed in.
 
     A case in closed form: for h_t = c Q h_{t-1} + u x_t, Q orthogonal and y = h, the norm at lag k is c^k |u|. Source:
-    Kerg, PhD thesis, section 2.2 (back-propagation through time) and appendix A.6, Fig. 3 (gradients of states).
+    Kerg (2022), Section 2.2.2 (back-propagation through time) and Appendix A.6, Fig. 3 (gradients of states).
 
     Args:
         model: a module, or a :class:`Subject`.

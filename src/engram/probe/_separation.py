@@ -100,7 +100,7 @@ def separation_rank(
 
     .. math:: A_{(d_1..d_s),(d_{s+1}..d_T)} = y(x^{(d_1)}, .., x^{(d_T)}), \qquad \mathrm{sep}(y) \ge \mathrm{rank}\,A
 
-    for any templates (Ziv, MSc thesis 2019, arXiv 2003.10163, Claim 2). y is a number: one output of the last step, or
+    for any templates (Ziv 2019, Section 2.2.2, Claim 2). y is a number: one output of the last step, or
     a random combination of all outputs. A copy of the model in float64 is measured where one can be made. Of more than
     16,384 sequences 64 starts and 64 ends are sampled: a lower bound.
 

@@ -4,7 +4,7 @@
     |W|_F^2 = |Lambda|_F^2 + |R|_F^2,   d(W) = |R|_F: Henrici's departure from normality, 0 if and only if W is normal.
 
 Eigenvalues say what happens in the end, |W^t| what happens on the way.
-Source: Kerg, PhD thesis, section 2.3 (Schur decomposition and Henrici's departure), section 3.4 (transient growth).
+Source: Kerg (2022), Section 2.3 (Schur decomposition and Henrici's departure), Section 3.4.1 (transient growth).
 """
 
 import math

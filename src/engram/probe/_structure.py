@@ -104,8 +104,8 @@ def learned_structure(model: nn.Module | Subject) -> Structure:
 
     Of a :class:`engram.nn.NonNormalRNN` they are its parameters; of other layers, of the real Schur form of V. Cases in
     closed form: an orthogonal matrix has no triangle and no drift; the shift e_i -> e_{i+1} has a delay line of
-    strength 1 and is all triangle. Source: Kerg, PhD thesis, section 3.5, Fig. 3, and appendix A.5; Eq. 3.5.1 for the
-    parameters.
+    strength 1 and is all triangle. Source: Kerg (2022), Section 3.6.3, Fig. 3, and Appendix A.5; the parameters,
+    Eq. 3.5.1.
 
     Args:
         model: a module, or a :class:`Subject`.

@@ -13,9 +13,9 @@ from engram.figures import BLUE, MUTED, ORANGE, heat_colors, new_figure
 def plot_spectrum(matrix: Tensor, path: Path, title: str = "") -> None:
     """Plot eigenvalues on the plane beside the unit circle, singular values, and the absolute Schur form.
 
-    The Schur form is the lower-triangular one, V = P Theta P^* (Kerg et al. 2019, Non-normal Recurrent Neural Network,
-    section 2): the eigenvalues on the diagonal, below it what makes V non-normal. Its norm, the departure from
-    normality, stands above it (Henrici 1962).
+    The Schur form is the lower-triangular one, V = P Theta P^* (Kerg 2022, Eq. 3.4.1): the eigenvalues on
+    the diagonal, below it what makes V non-normal. Its norm, the departure from normality, stands above it (Henrici
+    1962).
 
     Args:
         matrix: V, ``(N, N)``, real or complex.

@@ -17,7 +17,7 @@ class Adding(Task):
 
     One marker is uniform in positions 0..floor(T/2)-1, one in ceil(T/2)..T-1, so that of an odd number of steps the
     middle one is never marked. Inputs ``(T, B, 2)``, targets ``(1, B, 1)``.
-    Source: Hochreiter and Schmidhuber 1997; Arjovsky et al. 2016, section 5.2.
+    Source: Hochreiter and Schmidhuber 1997; Arjovsky et al. 2016.
     """
 
     length: int = 200

@@ -21,7 +21,8 @@ class ContractiveSystem(Task):
     h_t = relu(W h_{t-1} + F x_t + b) and y_t = C h_t + N(0, v I), with W = I - epsilon A'A / |A|^2 (spectral norm);
     A, F, C and the inputs are standard normal; b starts so, and is moved until each unit is on at the wanted share of
     steps. v = 10^(-snr/10) times the mean of (C h)^2, not centred.
-    Inputs ``(T, B, p)``, targets ``(T, B, m)``, noise included. Source: Emami et al. 2019, their synthetic experiment.
+    Inputs ``(T, B, p)``, targets ``(T, B, m)``, noise included. Source: Emami et al. (2019), the synthetic
+    data of the poster.
     """
 
     states: int = 4

@@ -15,7 +15,7 @@ class Copy(Recall):
     """Show S symbols out of 8, wait, show a cue, and ask for the symbols in order.
 
     The input is one-hot of size 10 (blank 0, symbols 1..8, cue 9), the target one of 9 classes; length delay + 2S.
-    Source: Hochreiter and Schmidhuber 1997; Arjovsky et al. 2016, section 5.1.
+    Source: Hochreiter and Schmidhuber 1997; Arjovsky et al. 2016; Kerg (2022), Appendix A.1.1.
     """
 
     delay: int = 200

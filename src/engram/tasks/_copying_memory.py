@@ -16,7 +16,7 @@ class CopyingMemory(Recall):
 
     With m = 3 and B = 5: ``ABA_____:__`` asks for ``________ABA``; a network holds m log2(n) bits for m + B steps.
     Inputs ``(T, B, n+2)`` one-hot (blank 0, symbols 1..n, trigger n+1), targets ``(T, B)`` of n+2 classes, T = B + 2m.
-    Source: Ziv 2019, after Levine et al. 2017.
+    Source: Ziv (2019), Section 3.1, after Levine et al. 2017.
     """
 
     delay: int = 100

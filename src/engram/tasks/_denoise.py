@@ -18,7 +18,7 @@ class Denoise(Recall):
 
     They take S distinct places, uniform among the first delay + S - 1 steps; the marker follows, then S blanks.
     Inputs ``(T, B, 11)`` one-hot (blank 0, symbols 1..8, marker 10; token 9 never occurs), targets ``(T, B)`` of 10
-    classes (class 9 never occurs), T = delay + 2S. Source: Jing et al. 2019; Kerg et al. 2020.
+    classes (class 9 never occurs), T = delay + 2S. Source: Jing et al. 2019; Kerg (2022), Section 4.6.1.
     """
 
     delay: int = 100

@@ -17,7 +17,7 @@ class LagCopy(Regression):
 
     A linear network of L layers of n units needs L(n-d) >= pd to be exact, and has MSE >= 1 - nL/(pd) at T = 2p;
     with T <= 2p fewer units come as near as they like to their bound, so a test of depth takes ``length`` above 2p.
-    Inputs and targets ``(T, B, d)``. Source: On the Role of Depth in the Expressivity of RNNs, section 4.1.
+    Inputs and targets ``(T, B, d)``. Source: Lizaire et al. (2026), Section 4.1.
     """
 
     lag: int = 8
@@ -28,7 +28,7 @@ class LagCopy(Regression):
     """T, the steps; more than the lag."""
 
     name: ClassVar[str] = "lag-copy"
-    source: ClassVar[str] = "On the Role of Depth in the Expressivity of RNNs"
+    source: ClassVar[str] = "Lizaire et al. 2026"
     chance = 1.0
     memoryless_baseline = 1.0  # of the constant 0: the variance
 

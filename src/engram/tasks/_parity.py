@@ -17,7 +17,7 @@ class Parity(Regression):
 
     One bit of state per component, which every step can turn: a bilinear network of d units is exact.
     Inputs and targets ``(T, B, d)``; trained by mean square error, judged by the signs.
-    Source: On the Role of Depth in the Expressivity of RNNs, section 4.1.
+    Source: Lizaire et al. (2026), Section 4.2.
     """
 
     features: int = 5
@@ -26,7 +26,7 @@ class Parity(Regression):
     """T, the steps."""
 
     name: ClassVar[str] = "parity"
-    source: ClassVar[str] = "On the Role of Depth in the Expressivity of RNNs"
+    source: ClassVar[str] = "Lizaire et al. 2026"
     metric: ClassVar[str] = "accuracy"
     chance = 0.5
     memoryless_baseline = 1.0  # of the constant 0

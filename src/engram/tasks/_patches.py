@@ -16,7 +16,7 @@ class MNISTPatches(ImageTask):
 
     7 by 7 pixels without overlap give ``(16, B, 49)``. Where the patches do not fill the image (8 and stride 8), it
     gets a frame of zeros, 32 by 32. All 60 000 images are for training: the source has no validation. Source: Khrulkov
-    et al. 2018, Alkin 2024.
+    et al. (2018); Alkin (2024), Chapter 6.
     """
 
     valid: int = 0

@@ -26,7 +26,8 @@ class PixelMNIST(ImageTask):
     """MNIST pixel by pixel: 784 steps of one pixel, row by row, ``(784, B, 1)``.
 
     The split is that of nnRNN's permuted task: ``RandomState(1234)`` samples the order of the pixels, then that of
-    the images; the first 60 000 - valid are for training. Source: Le et al. 2015; the split, Kerg et al. 2019.
+    the images; the first 60 000 - valid are for training. Source: Le et al. 2015; the split, the
+    program of Kerg (2022), Appendix A.1.
     """
 
     name: ClassVar[str] = "smnist"
@@ -46,7 +47,8 @@ class PermutedMNIST(PixelMNIST):
     """MNIST pixel by pixel in one fixed random order: ``(784, B, 1)``.
 
     With permutation 1234 the images are split in an order sampled from the same generator after the pixels,
-    else by their number: the last ``valid`` are for validation. Source: Le et al. 2015; Kerg et al. 2019.
+    else by their number: the last ``valid`` are for validation. Source: Le et al. 2015; Kerg (2022),
+    Appendix A.1.2.
     """
 
     permutation: int = NNRNN

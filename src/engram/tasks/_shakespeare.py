@@ -45,14 +45,14 @@ class TinyShakespeare(SymbolTask):
     The first 90 % of the text is cut into 15 685 chunks without overlap, of which 12 548, 1 568 and 1 569 at
     random are for training, validation and test. The symbols are the 65 characters of the text; the paper counts 107
     (100 printable ones and 7 special ones, which here would never occur) and embeds them in as many dimensions.
-    Source: Karpathy 2015; the split of On the Role of Depth in the Expressivity of RNNs, Appendix B.
+    Source: Karpathy 2015; the split, Lizaire et al. (2026), Section 4.3 and Appendix B.
     """
 
     length: int = 64
     """Characters of a chunk; one less is predicted."""
 
     name: ClassVar[str] = "shakespeare"
-    source: ClassVar[str] = "Karpathy 2015; the split of On the Role of Depth in the Expressivity of RNNs"
+    source: ClassVar[str] = "Karpathy 2015; Lizaire et al. 2026 (split)"
     vocabulary = 65
     embedding: ClassVar[int] = 107
 

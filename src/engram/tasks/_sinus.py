@@ -16,8 +16,7 @@ from engram.tasks._task import Batch
 class Sinus(Regression):
     """y_t = sin(w x_t), component by component, of x_t ~ N(0, I_d): no memory, only a function.
 
-    Inputs and targets ``(T, B, d)``; all steps are scored. Source: On the Role of Depth in the Expressivity of RNNs,
-    section 4.1.
+    Inputs and targets ``(T, B, d)``; all steps are scored. Source: Lizaire et al. (2026), Section 4.1.
     """
 
     features: int = 5
@@ -28,7 +27,7 @@ class Sinus(Regression):
     """w."""
 
     name: ClassVar[str] = "sinus"
-    source: ClassVar[str] = "On the Role of Depth in the Expressivity of RNNs"
+    source: ClassVar[str] = "Lizaire et al. 2026"
 
     def __post_init__(self) -> None:
         check_size("features", self.features)
@@ -57,8 +56,8 @@ class Sinus(Regression):
 class CopySinus(Sinus):
     """y_t = sin(w x_{t-p}), component by component, of x_t ~ N(0, I_d): a function and a delay.
 
-    Inputs and targets ``(T, B, d)``; the first p steps are not scored. Source: On the Role of Depth in the Expressivity
-    of RNNs, section 4.1.
+    Inputs and targets ``(T, B, d)``; the first p steps are not scored. Source: Lizaire et al. (2026), Section
+    4.1.
     """
 
     lag: int = 4

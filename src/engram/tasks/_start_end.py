@@ -23,7 +23,7 @@ class StartEnd(Task):
     number (Python's round: k = 2 for m = 3 and for m = 5). The first string starts at t, uniform in 0..T/2-m-1, the
     second at t + T/2; all else is blank. With T = 2m the strings fill the sequence and there is no blank symbol.
     Inputs ``(T, B, n+1)`` one-hot (blank 0, symbols 1..n), or ``(T, B, n)`` (symbols 0..n-1) if T = 2m; targets
-    ``(1, B)``. Source: Ziv 2019, after Levine et al. 2017.
+    ``(1, B)``. Source: Ziv (2019), Section 3.2, after Levine et al. 2017.
     """
 
     length: int = 100

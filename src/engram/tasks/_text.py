@@ -73,7 +73,7 @@ class PennTreebank(SymbolTask):
     """Characters of the Penn Treebank, the state carried from window to window.
 
     50 symbols: 49 characters and the end of a line. Validation and test are read in 10 streams whatever the batch.
-    Source: Mikolov et al. 2012; the protocol, Kerg et al. 2019.
+    Source: Mikolov et al. 2012; the protocol, Kerg (2022), Section 3.6.2 and Appendix A.1.3.
     """
 
     bptt: int = 150

@@ -12,7 +12,7 @@ from engram.tasks._task import Task
 class TransferCopy(Copy):
     """Copy symbols after a delay of 100 steps, and be tested on longer delays without further training.
 
-    Inputs, targets and layout are those of :class:`Copy`. Source: Kerg et al. 2020.
+    Inputs, targets and layout are those of :class:`Copy`. Source: Kerg (2022), Section 4.6.1.
     """
 
     delay: int = 100

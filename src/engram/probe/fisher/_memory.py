@@ -8,8 +8,8 @@ J(k) is the Fisher information about the signal k steps ago: no unbiased estimat
 1 / J(k). J_tot = |v|^2 / eps for every normal W; J_tot <= N |v|^2 / eps for any W; and
 J(k) <= 1 / (eps sum_{m<=k} |W^m v|^-2), with equality for the delay line that amplifies as W does.
 
-Source: Ganguli, Huh and Sompolinsky 2008; Kerg, PhD thesis, sections 2.6 and 3.4.2. Its Eq. 3.4.3 has the likelihood of
-all states; meant, and computed here, is that of h_t alone.
+Source: Ganguli, Huh and Sompolinsky 2008; Kerg (2022), Sections 2.6 and 3.4.2. Its Eq. 3.4.3 has the likelihood of all
+states; meant, and computed here, is that of h_t alone.
 """
 
 from dataclasses import dataclass
@@ -192,7 +192,7 @@ def fisher_memory(
             estimated relative error is at most 1e-8, else extended up to N = 128. The estimate is N 2^-52 times the
             condition number of C scaled to a unit diagonal, or the error of Tr J^(s) = N / eps if that is larger.
 
-    Source: Ganguli, Huh and Sompolinsky 2008; Kerg, PhD thesis, sections 2.6 and 3.4.2.
+    Source: Ganguli, Huh and Sompolinsky 2008; Kerg (2022), Sections 2.6 and 3.4.2.
 
     >>> line = np.diag(np.ones(2), -1)  # a delay line of three units: J(k) = 1 / (k + 1)
     >>> fisher_memory(line, np.eye(3)[0], lags=4).curve.round(4).tolist()
