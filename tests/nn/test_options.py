@@ -81,7 +81,7 @@ def test_a_zero_start_is_none() -> None:
 
 
 def by_hand(layer: RNN, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Lizaire et al. (2026), Eq. 2: h_t = V h_{t-1} + U y_t + b with y the layer below, and y_t = sigma(h_t) goes up."""
+    """Lizaire et al. 2026, Eq. 2: h_t = V h_{t-1} + U y_t + b with y the layer below, and y_t = sigma(h_t) goes up."""
     states = []
     for cell in layer.cells:
         h, above = x.new_zeros(x.shape[1], layer.hidden_size), []
