@@ -70,7 +70,7 @@ def test_every_contestant_at_every_size(printed: tuple[dict[str, Any], str, Path
     rows = printed[0]["rows"]
     places = {cells._key(row) for row in rows}
     assert places == {(threads, *size) for threads in (1, 2) for size in TINY}
-    wanted = {name + kind for name in CELLS for kind in ("", cells.PLAIN, cells.BARE, cells.ALONE)} | {cells.BEST}
+    wanted = {name + kind for name in CELLS for kind in ("", cells.PLAIN, cells.BARE, cells.NO_COMPILER)} | {cells.BEST}
     wanted |= {name for name in PEERS if name.startswith("torch.nn")}
     for place in places:
         assert {row["contestant"] for row in rows if cells._key(row) == place} >= wanted

@@ -25,7 +25,7 @@ def test_rows_and_ratios(result: dict[str, Any]) -> None:
     assert len(result["rows"]) == 2 * len(names)
     assert {name for pair in linear.PAIRS for name in pair} == names
     assert set(linear.TARGETS) <= result["summary"].keys()
-    assert sum(key.startswith("time a step of ") for key in result["summary"]) == len(names)
+    assert sum(key.startswith("time per step of ") for key in result["summary"]) == len(names)
     assert all(row["min_ms"] <= row["median_ms"] <= row["max_ms"] for row in result["rows"])
     assert json.loads(json.dumps(result)) == result
 

@@ -24,7 +24,7 @@ class LeakyRNN(Recurrent):
 
 @torch.no_grad()
 def steady_rac(input_size: int, hidden_size: int) -> RAC:
-    """A circuit whose gates are near 1: a product that vanishes would race in denormal numbers, which are slow."""
+    """A circuit whose gates are near 1: else its products would vanish into denormal numbers, which are slow."""
     layer = RAC(input_size, hidden_size, bias=True)
     layer.cells[0].weight_ih.mul_(1e-3)
     layer.cells[0].bias.fill_(1.0)
@@ -56,4 +56,4 @@ PEERS: dict[str, tuple[str, Kind]] = {
     "torchrecurrent AntisymmetricRNN": ("AntisymmetricRNN", ("torchrecurrent:AntisymmetricRNN", {})),
     "torchrecurrent LEM": ("LEM", ("torchrecurrent:LEM", {})),
 }
-"""Layers of others, and the cell of ours that computes the same: their products are the same, too."""
+"""Layers of other packages, and our cell that computes the same, with the same products."""

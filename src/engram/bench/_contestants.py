@@ -16,7 +16,7 @@ from engram.nn import RNN
 
 
 class LoopRNN(nn.Module):
-    """The tanh or modReLU RNN as everyone first writes it: a linear map of input and state at every step."""
+    """A tanh or modReLU RNN as most people first write it: a linear map of the input and one of the state per step."""
 
     def __init__(self, input_size: int, hidden_size: int, activation: str = "tanh") -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from engram.loops import compiled_cell
 from engram.nn import Recurrent
 
 CHUNK_BYTES = 4 * 2**20
-"""Of the operands of a product over the rows of many steps: as many rows at a time as the cache holds."""
+"""Bytes of the operands of a product over the rows of many steps, so that they fit the cache."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def products_of(layer: Recurrent) -> Products | None:
     """The products of a layer with one cell; None if its step cannot be compiled or has no product with the state.
 
     Taken from the plan of its loop. Products of the input alone are done for many steps at once, which takes the least
-    time. The gradient of the input is left out: nobody asks for it where only weights are trained.
+    time. The gradient of the input is not counted: training the weights does not need it.
     """
     (cell,) = layer.cells
     loop = compiled_cell(cell)
@@ -69,21 +69,21 @@ def products_of(layer: Recurrent) -> Products | None:
         if value in outgoing and value not in needed:
             needed.add(value)
             wanted += outgoing[value].args
-    whole = [node for node in (*plan.hoisted, *(outgoing[value] for value in needed)) if node.kind == "product"]
-    return Products(forward, backward, [shape(node) for node in whole], [outer(*pair) for pair in pairs])
+    at_once = [node for node in (*plan.hoisted, *(outgoing[value] for value in needed)) if node.kind == "product"]
+    return Products(forward, backward, [shape(node) for node in at_once], [outer(*pair) for pair in pairs])
 
 
 def floor(products: Products, size: Size) -> Callable[[], None]:
-    """The products that no implementation can do without, on memory that is there already.
+    """The products that every implementation needs, in memory that is allocated before.
 
     Each product of the loops runs once per step, those over the rows of many steps in chunks.
     """
     total = size.T * size.B
     loops = [[_operands(r * size.B, k, n) for r, k, n in each] for each in (products.forward, products.backward)]
-    whole = []
+    chunked = []
     for r, k, n in products.rows:
         rows = _rows(total, r * (k + n))
-        whole.append((r * total, r * rows, *_operands(r * rows, k, n)))
+        chunked.append((r * total, r * rows, *_operands(r * rows, k, n)))
     sums = []
     for r, m, n in products.sums:
         rows = _rows(total, r * (m + n))
@@ -95,14 +95,14 @@ def floor(products: Products, size: Size) -> Callable[[], None]:
             for _ in range(size.T):
                 for a, b, out in loop:
                     torch.mm(a, b, out=out)
-        for count, most, a, b, out in whole:
+        for count, most, a, b, out in chunked:
             for first in range(0, count, most):
-                left = min(most, count - first)
-                torch.mm(a[:left], b, out=out[:left])
+                rows = min(most, count - first)
+                torch.mm(a[:rows], b, out=out[:rows])
         for count, most, a, b, out in sums:
             for first in range(0, count, most):
-                left = min(most, count - first)
-                torch.mm(a[:, :left], b[:left], out=out)
+                rows = min(most, count - first)
+                torch.mm(a[:, :rows], b[:rows], out=out)
 
     return call
 
@@ -112,5 +112,5 @@ def _operands(m: int, k: int, n: int) -> tuple[torch.Tensor, torch.Tensor, torch
 
 
 def _rows(total: int, width: int) -> int:
-    """Rows of a chunk: so many that numbers of this width per row fit."""
+    """How many rows of this width fit into a chunk."""
     return max(1, min(total, CHUNK_BYTES // (4 * width)))

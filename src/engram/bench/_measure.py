@@ -1,4 +1,4 @@
-"""Timing that can be trusted on a noisy machine: contestants take turns, and only ratios within one run are told."""
+"""Timing that can be trusted on a noisy machine: contestants take turns, and ratios are of one run."""
 
 import gc
 import os
@@ -16,28 +16,27 @@ import torch
 from engram.loops import status
 
 after_round: ContextVar[Callable[[float], None]] = ContextVar("after_round", default=lambda share: None)
-"""Is told, after each round of a race, the share of its rounds that is done."""
+"""Called after each round with the share of the rounds that is done."""
 
 
 def interleaved(
     contestants: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float] | None = None
 ) -> dict[str, list[float]]:
-    """Seconds of each call: every contestant once a round, so that a slow moment of the machine hits all of them.
+    """Seconds of each call: every contestant once per round, so that a slow moment of the machine hits all of them.
 
-    Each round has an order of its own: what a call leaves behind (caches, freed memory) is a burden to the next one.
-    Seconds are those of the wall, unless another clock is given; a call that returns a float measured them itself, in
-    another process.
+    Each round has another random order, because a call changes caches and memory for the next one. ``clock`` defaults
+    to wall time. A call that returns a float has measured its seconds itself, in another process.
     """
     clock = clock or time.perf_counter
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for name in contestants:  # the first call pays for compiling, memory and caches
         contestants[name]()
-    shuffled = Random(0)
+    random = Random(0)
     for done in range(1, repeats + 1):
         gc.collect()
-        gc.disable()  # the rubbish of a Python loop is not to be cleared away on another's time
+        gc.disable()  # else one contestant pays for collecting the garbage of another
         try:
-            for name, call in shuffled.sample(list(contestants.items()), len(contestants)):
+            for name, call in random.sample(list(contestants.items()), len(contestants)):
                 start = clock()
                 took = call()
                 seconds[name].append(took if isinstance(took, float) else clock() - start)

@@ -95,7 +95,7 @@ class BatchFirst(nn.Module):
 
 
 def compiled_peers(reference: nn.LSTM, quick: bool) -> dict[str, Callable[[], nn.Module]]:
-    """The contestants that are compiled or checked first, as functions that make them.
+    """The contestants that torch compiles, as functions that make them; they are checked before they are timed.
 
     ``quick`` leaves out the whole loop, which takes a minute to compile.
     """
@@ -116,7 +116,7 @@ def compiled_peers(reference: nn.LSTM, quick: bool) -> dict[str, Callable[[], nn
 
 
 def race_peers(threads: int, repeats: int, tell: Callable[[str], None], quick: bool) -> list[dict[str, Any]]:
-    """Rows as those of the cells, with ``compile_s``, and ``note`` in place of times where there are none."""
+    """Rows as :func:`bench_cells` has them, with ``compile_s``; ``note`` in place of times not measured."""
     base = {"threads": threads, **SIZE._asdict()}
     input, gradient = torch.randn(SIZE.T, SIZE.B, SIZE.D), torch.randn(SIZE.T, SIZE.B, SIZE.H)
     reference = nn.LSTM(SIZE.D, SIZE.H)
@@ -162,7 +162,7 @@ def race_peers(threads: int, repeats: int, tell: Callable[[str], None], quick: b
 
 
 def _difference(reference: nn.LSTM, layer: nn.Module) -> str:
-    """In words, if the gradients of two layers after the same training step are not the same up to rounding."""
+    """How the gradients of two layers differ after the same training step; empty if they agree up to rounding."""
     theirs = dict(layer.named_parameters())
     for name, parameter in reference.named_parameters():
         right, found = parameter.grad, theirs[name].grad
@@ -182,7 +182,7 @@ def _fresh_compiler() -> Iterator[None]:
     before, config.force_disable_caches = config.force_disable_caches, True
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's compiler warns of its own doings
+            warnings.simplefilter("ignore")  # torch's compiler warns about its own code
             with suppress(Exception):  # where nothing can be compiled, the rows will say so
                 torch.compile(torch.sin)(torch.zeros(3, requires_grad=True)).sum().backward()  # starts the compiler
             yield

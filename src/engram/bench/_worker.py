@@ -23,7 +23,7 @@ class Worker:
     the seconds that it measured itself.
 
     Args:
-        source: a folder with the package engram that it is to import: an unpacked wheel or a ``src``; default: ours.
+        source: a folder with the package engram that it imports: an unpacked wheel or a ``src``. Default: ours.
         environment: variables to set, for example ``ENGRAM_COMPILE="0"``.
     """
 
@@ -37,7 +37,7 @@ class Worker:
         self.source = (source or ours).resolve()
         before = os.environ.get("PYTHONPATH")
         path = os.pathsep.join([str(self.source), *([before] if before else [])])
-        self._said = TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self._errors = TemporaryFile("w+")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -46,7 +46,7 @@ class Worker:
             ],  # -P: the folder of the program is no place to import from
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._errors,
             text=True,
             env={**os.environ, **environment, "PYTHONPATH": path},
         )
@@ -60,7 +60,7 @@ class Worker:
             raise
 
     def contestants(self, size: Size, threads: int, kinds: dict[str, Kind]) -> dict[str, Callable[[], object]]:
-        """Training steps of these layers, ready to be called; those made before are forgotten."""
+        """Training steps of these layers, ready to be called; replaces those of the call before."""
         self._ask("size", threads, list(size))
         for name, (make, options) in kinds.items():
             self._ask("layer", name, make, options)
@@ -73,8 +73,8 @@ class Worker:
         except BrokenPipeError:
             line = ""
         if not line:
-            self._said.seek(0)
-            raise RuntimeError(f"the worker with engram of {self.source} ended:\n{self._said.read()[-2000:]}")
+            self._errors.seek(0)
+            raise RuntimeError(f"the worker with engram of {self.source} ended:\n{self._errors.read()[-2000:]}")
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(f"in the worker with engram of {self.source}:\n{answer['error']}")
@@ -90,7 +90,7 @@ class Worker:
             self._process.kill()
             self._process.wait()
         self._answers.close()
-        self._said.close()
+        self._errors.close()
 
     def __enter__(self) -> Self:
         return self

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import nn
 
-REST = 0.005
-"""Seconds before and after each step, for threads of the other process that still wait for work to fall asleep."""
+PAUSE = 0.005
+"""Seconds to wait before and after each step, until idle threads of the other process sleep."""
 
 
 def make_layer(make: str, inputs: int, hidden: int, options: dict[str, Any]) -> nn.Module:
@@ -49,7 +49,7 @@ class Steps:
         layer = self.layers[name]
         gc.collect()
         gc.disable()
-        time.sleep(REST)
+        time.sleep(PAUSE)
         try:
             start = time.perf_counter()
             layer.zero_grad(set_to_none=True)
@@ -57,7 +57,7 @@ class Steps:
             took = time.perf_counter() - start
         finally:
             gc.enable()
-        time.sleep(REST)
+        time.sleep(PAUSE)
         return took
 
     def engram(self) -> dict[str, str]:

@@ -46,7 +46,7 @@ PAIRS = (
     ("AntisymmetricRNN", "torchrecurrent AntisymmetricRNN"),
     ("LEM", "torchrecurrent LEM"),
 )
-PLAIN, BARE, ALONE = ", plain loop", ", bare products", ", no compiler"
+PLAIN, BARE, NO_COMPILER = ", plain loop", ", bare products", ", no compiler"
 BEST, SIDE = "best product", 1024
 MOST_FLOPS = 2e11
 """A cell that needs more in a training step is left out at that size: SecondOrderRNN with many inputs."""
@@ -63,7 +63,7 @@ def bench_cells(
 
     Args:
         quick: two sizes and one thread.
-        tell: is given a line per size, as it is done.
+        tell: called with one line per size.
         only: some of the cells; default: all.
     """
     names = [check_choice("cell", name, CELLS) for name in only] or list(CELLS)
@@ -120,14 +120,14 @@ def _race(
         calls[name + PLAIN] = training_step(layer, input, gradient, "plain")
         if (found := products[name]) is not None:
             calls[name + BARE] = floor(found, size)
-        flops |= dict.fromkeys((name, name + PLAIN, name + BARE, name + ALONE), _flops(products[name], size))
+        flops |= dict.fromkeys((name, name + PLAIN, name + BARE, name + NO_COMPILER), _flops(products[name], size))
     for name, (cell, (make, options)) in PEERS.items():
         wanted = name == "torch.nn.RNN" or any(ours in layers for ours, theirs in PAIRS if theirs == name)
         if wanted and find_spec(make.partition(":")[0].partition(".")[0]):
             calls[name] = training_step(make_layer(make, size.D, size.H, options), input, gradient)
             same = products[cell] if cell in products else products_of(_layer(cell, size))
             flops[name] = _flops(same, size)
-    calls |= worker.contestants(size, threads, {name + ALONE: CELLS[name] for name in layers})
+    calls |= worker.contestants(size, threads, {name + NO_COMPILER: CELLS[name] for name in layers})
     times = interleaved(calls, repeats)
     return [
         {"threads": threads, **size._asdict(), "contestant": name, **spread(seconds), "flops": flops[name]}
@@ -160,8 +160,8 @@ def _add_shares(rows: list[dict[str, Any]]) -> None:
 
 
 def _line(rows: list[dict[str, Any]], threads: int, size: Size, names: list[str]) -> str:
-    at = {row["contestant"]: row["median_ms"] for row in rows if _key(row) == (threads, *size)}
-    shown = [f"{name} {at[name]:.1f} ms" for name in ("torch.nn.RNN", *names) if name in at]
+    times = {row["contestant"]: row["median_ms"] for row in rows if _key(row) == (threads, *size)}
+    shown = [f"{name} {times[name]:.1f} ms" for name in ("torch.nn.RNN", *names) if name in times]
     return f"{threads} thread(s) {tuple(size)}: {', '.join(shown)}"
 
 
@@ -180,7 +180,7 @@ def _ratios(rows: list[dict[str, Any]], names: list[str]) -> dict[str, dict[str,
     for name in names:
         pairs.append((f"{name}/bare products", name, name + BARE))
     for name in names:
-        pairs.append((f"{name} without a compiler/plain loop", name + ALONE, name + PLAIN))
+        pairs.append((f"{name} without a compiler/plain loop", name + NO_COMPILER, name + PLAIN))
     summary = {}
     for label, ours, theirs in pairs:
         both = [key for key in table.get(ours, {}) if key in table.get(theirs, {})]

@@ -1,4 +1,4 @@
-"""``engram bench certify``: a whole certificate beside FLINT's rank of a random matrix of its side, time and memory."""
+"""``engram bench certify``: time and memory of a certificate, against FLINT's rank of a random matrix of its side."""
 
 import time
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def cases(side: int) -> dict[str, RankClaim]:
 
 
 def random_rank(side: int) -> Callable[[], object]:
-    """FLINT's rank of a matrix that is filled before: the floor of a certificate of full rank."""
+    """FLINT's rank of a matrix that is already filled: the least time of a certificate of full rank."""
     matrix = FieldMatrix(side, side, PRIME)
     matrix.fill(0, sample(PRIME, 0, 0, side, side))
     return matrix.rank
@@ -39,11 +39,11 @@ def random_rank(side: int) -> Callable[[], object]:
 
 def certificate_memory(name: str, side: int) -> float:
     """Megabytes by which a certificate raises the peak of a fresh process; FLINT's memory is in it."""
-    return in_child(f"from engram.bench.certify import *; print(rise({name!r}, {side}))")
+    return in_child(f"from engram.bench.certify import *; print(memory_rise({name!r}, {side}))")
 
 
-def rise(name: str, side: int) -> float:
-    certify(TTEqualCoresClaim(2, 2, 4))  # what is loaded once is no part of it
+def memory_rise(name: str, side: int) -> float:
+    certify(TTEqualCoresClaim(2, 2, 4))  # loads what every certificate needs, before memory is measured
     before = peak()
     certify(cases(side)[name], max_side=side)
     return peak() - before
@@ -52,7 +52,7 @@ def rise(name: str, side: int) -> float:
 def bench_certify(quick: bool = False, repeats: int = 7, tell: Callable[[str], None] = print) -> dict[str, Any]:
     """Race certificates of side 4096 (quick: 1024) with one rank; returns ``summary``, ``rows`` and ``machine``.
 
-    Seconds are those of the processor: a call of one thread that takes half a minute meets every disturbance there is.
+    Seconds are processor time, since other programs disturb the wall time of calls that take half a minute.
     """
     side = 1024 if quick else 4096
     claims = cases(side)

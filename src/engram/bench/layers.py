@@ -59,7 +59,7 @@ def bench_layers(
 
     Args:
         quick: two sizes and one thread.
-        tell: is given a line per size, as it is done.
+        tell: called with one line per size.
         against: a folder with the package of an earlier engram, whose layers take part as ``earlier engram``, ...:
             in a process of its own, which takes turns with this one.
     """
@@ -90,8 +90,8 @@ def bench_layers(
         summary["time per step, T=4000/T=250"] = _single(_growth(3 * repeats))
     finally:
         torch.set_num_threads(before)
-    told = {} if earlier is None else {"against": earlier.engram["version"]}
-    return {"summary": summary, "rows": rows, "machine": machine() | told}
+    version = {} if earlier is None else {"against": earlier.engram["version"]}
+    return {"summary": summary, "rows": rows, "machine": machine() | version}
 
 
 def _single(ratio: float) -> dict[str, float]:
@@ -117,7 +117,7 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def _growth(repeats: int) -> float:
-    """Time a step at T=4000 over T=250: 1 if nothing grows with the length of the sequence."""
+    """Time per step at T=4000 over that at T=250: 1 if nothing grows with the length of the sequence."""
     layer, calls = RNN(1, 128), {}
     for steps in (250, 4000):
         calls[str(steps)] = training_step(layer, torch.randn(steps, 16, 1), torch.randn(steps, 16, 128))

@@ -51,7 +51,7 @@ def contestants(steps: int) -> dict[str, Callable[[], None]]:
 def bench_linear(quick: bool = False, repeats: int = 7, tell: Callable[[str], None] = print) -> dict[str, Any]:
     """Race all contestants on one thread; returns ``summary`` (ratios), ``rows`` (milliseconds) and ``machine``.
 
-    ``tell`` is given a line a length, as it is done.
+    ``tell`` is called with one line per length.
     """
     before = torch.get_num_threads()
     rows: list[dict[str, Any]] = []
@@ -77,12 +77,12 @@ def _costs(rows: list[dict[str, Any]]) -> dict[str, dict[int, float]]:
 
 
 def _summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """The ratio of each pair over all lengths, and of the cost a step at the longest to that at the shortest."""
+    """The ratio of each pair over all lengths, and the cost per step at the longest over that at the shortest."""
     costs, summary = _costs(rows), {}
     for ours, theirs in PAIRS:
         ratios = [cost / costs[theirs][steps] for steps, cost in costs[ours].items()]
         summary[f"{ours}/{theirs}"] = {"geomean": geomean(ratios), "worst": max(ratios)}
     for name, cost in costs.items():
         growth = cost[max(cost)] / cost[min(cost)]
-        summary[f"time a step of {name}, T={max(cost)}/T={min(cost)}"] = {"geomean": growth, "worst": growth}
+        summary[f"time per step of {name}, T={max(cost)}/T={min(cost)}"] = {"geomean": growth, "worst": growth}
     return summary

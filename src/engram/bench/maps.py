@@ -59,7 +59,7 @@ def _build(module: nn.Module) -> Callable[[], None]:
     return call
 
 
-def _wander(module: nn.Module) -> nn.Module:
+def _perturb(module: nn.Module) -> nn.Module:
     """Move the free parameters as training would: away from the base point, where a map is at its cheapest."""
     with torch.no_grad():
         for parameter in module.parameters():
@@ -74,7 +74,7 @@ def contestants(size: int) -> dict[str, Callable[[], None]]:
     for name, make in OURS.items():
         holder = _Holder()
         make(size).install(holder, "weight")
-        found[name] = _build(_wander(holder))
+        found[name] = _build(_perturb(holder))
     for name in TORCH:
         linear = nn.Linear(size, size, bias=False)
         found[f"torch {name.replace('matrix_exp', 'exponential')}"] = _build(orthogonal(linear, "weight", name))

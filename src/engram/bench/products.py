@@ -1,4 +1,4 @@
-"""``engram bench products``: the recurrences that multiply, against their plain loops and each other, in one run."""
+"""``engram bench products``: multiplicative recurrences against their plain loops and each other, in one run."""
 
 from collections.abc import Callable
 from statistics import median

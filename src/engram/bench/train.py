@@ -14,14 +14,14 @@ from engram.bench._measure import geomean, interleaved, machine, spread
 from engram.tasks import Adding, Copy, Parity, seeded
 from engram.train import Optimizers, RunDirectory, Settings, Worker, make_fabric, make_network
 
-# A rate that moves nothing: what a step costs depends on the weights (of exp(A), on A), and both are to have the same.
-STILL: dict[str, Any] = {"validate_every": 0, "lr": 1e-12}
+# So small a rate leaves the weights as they are: the cost of a step depends on them, and must be equal in both loops.
+FROZEN: dict[str, Any] = {"validate_every": 0, "lr": 1e-12}
 CASES = {
-    "copy, delay 200, exprnn 128": Settings.of(Copy(200), "exprnn", **STILL),
-    "copy, delay 200, nnrnn 128": Settings.of(Copy(200), "nnrnn", **STILL),
-    "copy, delay 200, lstm 128": Settings.of(Copy(200), "lstm", **STILL),
-    "adding, length 200, exprnn 128": Settings.of(Adding(200), "exprnn", **STILL),
-    "parity, length 20, rnn 32": Settings.of(Parity(), "rnn", hidden=32, **STILL),
+    "copy, delay 200, exprnn 128": Settings.of(Copy(200), "exprnn", **FROZEN),
+    "copy, delay 200, nnrnn 128": Settings.of(Copy(200), "nnrnn", **FROZEN),
+    "copy, delay 200, lstm 128": Settings.of(Copy(200), "lstm", **FROZEN),
+    "adding, length 200, exprnn 128": Settings.of(Adding(200), "exprnn", **FROZEN),
+    "parity, length 20, rnn 32": Settings.of(Parity(), "rnn", hidden=32, **FROZEN),
 }
 STEPS = 20
 """Steps of one measured call."""
@@ -34,7 +34,7 @@ def bare_loop(settings: Settings) -> Callable[[], None]:
     torch.manual_seed(settings.seed)
     network = make_network(settings)
     optimizers = Optimizers(network, settings.optimiser)
-    optimizer, plain = optimizers.all[0], optimizers.clipped
+    optimizer, clipped = optimizers.all[0], optimizers.clipped
     generator = seeded(settings.seed)
 
     def call() -> None:
@@ -43,7 +43,7 @@ def bare_loop(settings: Settings) -> Callable[[], None]:
             loss = settings.task.loss(network(batch.inputs)[0], batch)
             optimizer.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(plain, settings.optimiser.clip)
+            nn.utils.clip_grad_norm_(clipped, settings.optimiser.clip)
             optimizer.step()
 
     return call
