@@ -128,7 +128,7 @@ def test_library_that_does_not_load(tmp_path: Path, attempt: Attempt) -> None:
 
 def test_compiler_that_hangs(tmp_path: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is stopped together with the processes it started, which would hold its output open."""
-    monkeypatch.setattr(_compilers, "LONGEST", 0.5)
+    monkeypatch.setattr(_compilers, "TIMEOUT", 0.5)
     compiler = script(tmp_path / "compiler", f"sleep 300 & echo $! > {tmp_path}/child; wait")
     before = time.monotonic()
     assert attempt(tmp_path / "cache", CC=compiler) == f"{compiler} was stopped: not done after 0.5 seconds"

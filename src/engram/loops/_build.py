@@ -1,8 +1,9 @@
 """Where a compiled loop comes from: the wheel, the user's cache, or a C compiler at first use.
 
-Nothing needs one: without a library every layer runs the loop of torch operations, and :func:`reason` says why. In
-order: ``ENGRAM_COMPILE=0`` turns all of it off; a library of the wheel (``built/<level>/``) if this processor runs it;
-the user's cache; a compiler (:mod:`engram.loops._compilers`). A library counts as built when it loads.
+A library is never required: without one every layer runs the loop of torch operations, and :func:`reason` says why.
+Tried in this order: ``ENGRAM_COMPILE=0`` turns all of it off; a library of the wheel (``built/<level>/``) if this
+processor runs it; the user's cache; a compiler (:mod:`engram.loops._compilers`). A library counts as built when it
+loads.
 
 The cache is a folder of files named by the hash of everything a library depends on (source, headers, flags, compiler,
 processor); each appears whole or not at all. The name also carries the hash of the content: to load a damaged file
@@ -49,12 +50,12 @@ if hasattr(os, "register_at_fork"):  # in the child a thread that held a lock is
 
 def library(name: str, source: str, dtype: torch.dtype) -> ctypes.CDLL | None:
     """The C file with the text ``source``, compiled for a dtype; None if there is none (see :func:`reason`)."""
-    return _once(name, source, dtype).library
+    return _find_once(name, source, dtype).library
 
 
 def reason(name: str, source: str, dtype: torch.dtype) -> str:
     """Why :func:`library` is what it is, in words; they begin with "compiled" if there is one."""
-    return _once(name, source, dtype).reason
+    return _find_once(name, source, dtype).reason
 
 
 def runtime(dtype: torch.dtype) -> ctypes.CDLL | None:
@@ -62,8 +63,8 @@ def runtime(dtype: torch.dtype) -> ctypes.CDLL | None:
     return library("runtime", RUNTIME, dtype)
 
 
-def _once(name: str, source: str, dtype: torch.dtype) -> Found:
-    """One thread looks for a library, the others that want the same wait for it."""
+def _find_once(name: str, source: str, dtype: torch.dtype) -> Found:
+    """One thread looks for a library; others that want the same one wait."""
     key = (name, source, dtype)
     if key not in _found:
         with _locks.setdefault(key, Lock()):
@@ -78,12 +79,12 @@ def _find(name: str, source: str, dtype: torch.dtype) -> Found:
     if os.environ.get("ENGRAM_COMPILE", "1") == "0":
         return Found(None, "turned off by ENGRAM_COMPILE=0")
     try:
-        return _of_the_wheel(name, source, REAL[dtype]) or _of_a_compiler(name, source, REAL[dtype])
+        return _from_wheel(name, source, REAL[dtype]) or _from_compiler(name, source, REAL[dtype])
     except (OSError, RuntimeError) as error:  # whatever it is, the loop of torch operations runs
         return Found(None, str(error))
 
 
-def _of_the_wheel(name: str, source: str, real: str) -> Found | None:
+def _from_wheel(name: str, source: str, real: str) -> Found | None:
     if os.environ.get("ENGRAM_CFLAGS") is not None or not BUILT.is_dir():
         return None
     file = shipped(name, source, headers(FOLDER), real)
@@ -96,17 +97,17 @@ def _of_the_wheel(name: str, source: str, real: str) -> Found | None:
 def levels() -> tuple[str, ...]:
     """The levels of the wheel that this processor runs, the best first.
 
-    ``ATEN_CPU_CAPABILITY``, which tells torch what to use, is obeyed downwards and not believed upwards.
+    ``ATEN_CPU_CAPABILITY``, which limits what torch uses, can lower the level here, never raise it.
     """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return ()
-    has, told = torch.cpu.get_capabilities(), torch.backends.cpu.get_cpu_capability()
-    runs_v3 = told.startswith("AVX") and all(has.get(feature) for feature in V3)
-    runs_v4 = runs_v3 and told.startswith("AVX512") and all(has.get(feature) for feature in V4)
+    features, allowed = torch.cpu.get_capabilities(), torch.backends.cpu.get_cpu_capability()
+    runs_v3 = allowed.startswith("AVX") and all(features.get(feature) for feature in V3)
+    runs_v4 = runs_v3 and allowed.startswith("AVX512") and all(features.get(feature) for feature in V4)
     return LEVELS[0 if runs_v4 else 1 if runs_v3 else 2 :]
 
 
-def _of_a_compiler(name: str, source: str, real: str) -> Found:
+def _from_compiler(name: str, source: str, real: str) -> Found:
     """Out of the cache, or compiled now by the first compiler that can."""
     available, texts = compilers(), headers(FOLDER)
     if not available:
@@ -115,8 +116,8 @@ def _of_a_compiler(name: str, source: str, real: str) -> Found:
     stems = {each: stem(name, made_from, each.identity(), each.processors()) for each in available}
     folder, fault = _cache()
     if not fault:
-        for each in available:  # all of them first: the one that made it may come after one that hangs
-            if kept := _kept(folder, stems[each]):
+        for each in available:  # before any is started: it may hang, and another may have made the library
+            if kept := _cached(folder, stems[each]):
                 return kept
     faults = {}
     for each in available:
@@ -126,7 +127,7 @@ def _of_a_compiler(name: str, source: str, real: str) -> Found:
             except CompileError as error:
                 faults[each] = str(error)
                 break
-            except OSError as error:  # no room there, or libraries may not be loaded from there
+            except OSError as error:  # the disk is full, or libraries may not be loaded from there
                 faults[each] = f"{each.name}: {error}"
                 fault = fault or str(error)
             else:
@@ -145,7 +146,7 @@ def _cache() -> tuple[Path, str]:
         return Path(), str(error)
 
 
-def _kept(folder: Path, stem: str) -> Found | None:
+def _cached(folder: Path, stem: str) -> Found | None:
     for kept in folder.glob(f"{stem}-*.so"):
         with suppress(OSError):  # it does not load, or is gone: compiled again
             if not why_not_private(kept) and kept.stem == f"{stem}-{hash16(kept.read_bytes())}":

@@ -50,10 +50,10 @@ UNARY = {
 BINARY = {
     aten.mul: "{0} * {1}",
     aten.div: "{0} / {1}",
-    aten.maximum: "most_{f}({0}, {1})",
-    aten.minimum: "least_{f}({0}, {1})",
-    aten.clamp_min: "most_{f}({0}, {1})",
-    aten.clamp_max: "least_{f}({0}, {1})",
+    aten.maximum: "max_{f}({0}, {1})",
+    aten.minimum: "min_{f}({0}, {1})",
+    aten.clamp_min: "max_{f}({0}, {1})",
+    aten.clamp_max: "min_{f}({0}, {1})",
     aten.atan2: "atan2_{f}({0}, {1})",
     aten.fmod: "fmod_{f}({0}, {1})",
     aten.hypot: "hypot_{f}({0}, {1})",
@@ -88,7 +88,7 @@ ONLY_REAL = {  # of integers C and torch would not agree
 }  # fmt: skip
 
 
-ONLY_WHOLE = {aten.remainder}
+ONLY_INTEGER = {aten.remainder}
 
 
 def expression(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, list[Any]] | None:
@@ -133,8 +133,8 @@ def _pow(a: Any, b: Any) -> tuple[str, list[Any]]:
 
 def _clamp(x: Any, low: Any = None, high: Any = None) -> tuple[str, list[Any]] | None:
     if high is None:
-        return "most_{f}({0}, {1})", [x, low]
-    return ("least_{f}({0}, {1})", [x, high]) if low is None else ("least_{f}(most_{f}({0}, {1}), {2})", [x, low, high])
+        return "max_{f}({0}, {1})", [x, low]
+    return ("min_{f}({0}, {1})", [x, high]) if low is None else ("min_{f}(max_{f}({0}, {1}), {2})", [x, low, high])
 
 
 def _masked_fill(x: Any, mask: Any, value: Any) -> tuple[str, list[Any]]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from engram.loops._c_functions import ONLY_REAL, ONLY_WHOLE, aten, expression
+from engram.loops._c_functions import ONLY_INTEGER, ONLY_REAL, aten, expression
 from engram.loops._c_loops import Line, copy, loops
 from engram.loops._c_views import ZERO, Number, View
 from engram.loops._c_writer import Group, Writer
@@ -20,7 +20,7 @@ def pointwise(g: Writer, item: Node) -> None:
     if item.kind == "pointwise" and _expression(g, item) is None:
         raise CannotCompile(f"{item.info[0]} is not known in C", item.line)
     shape = g.graph.values[item.result].shape
-    if g.group is not None and (g.group.shape != shape or any(_hidden(g, a) for a in item.args)):
+    if g.group is not None and (g.group.shape != shape or any(_is_pending(g, a) for a in item.args)):
         close(g)
     if g.group is None:
         g.group = Group(shape)
@@ -29,12 +29,12 @@ def pointwise(g: Writer, item: Node) -> None:
             g.in_memory(a)
     g.group.nodes.append(item)
     g.group.made.add(item.result)
-    g.group.behind.add(item.result)
+    g.group.pending.add(item.result)
 
 
-def _hidden(g: Writer, value: int) -> bool:
-    """Whether a value waits for the open group and is not one of its registers."""
-    return g.group is not None and value in g.group.behind and value not in g.group.made
+def _is_pending(g: Writer, value: int) -> bool:
+    """Whether a value waits for the open group to run, and is not one of its registers."""
+    return g.group is not None and value in g.group.pending and value not in g.group.made
 
 
 def _expression(g: Writer, item: Node) -> tuple[str, list[Any]] | None:
@@ -45,9 +45,9 @@ def _expression(g: Writer, item: Node) -> tuple[str, list[Any]] | None:
     if found is None:
         return None
     kind = function.overloadpacket
-    counted = item.args if kind is not aten.div else ()  # a quotient is real also of whole numbers, which are cast
+    counted = item.args if kind is not aten.div else ()  # a quotient of integers is real: they are cast
     real = all(g.type_of(v) == "REAL" for v in (*counted, item.result))
-    if (kind in ONLY_REAL and not real) or (kind in ONLY_WHOLE and g.type_of(item.result) == "REAL"):
+    if (kind in ONLY_REAL and not real) or (kind in ONLY_INTEGER and g.type_of(item.result) == "REAL"):
         return None
     template, operands = found
     if kind in LOGICAL:
@@ -66,7 +66,7 @@ def _cast(before: str, after: str) -> str:
 
 
 def view(g: Writer, item: Node) -> None:
-    """The same numbers seen otherwise: no code, unless a reshape needs them one after the other."""
+    """The same numbers in another shape: no code, unless a reshape needs a dense copy."""
     value = item.args[0]
     view = g.in_memory(value)
     shape = g.graph.values[item.result].shape
@@ -75,7 +75,7 @@ def view(g: Writer, item: Node) -> None:
         copy_to(g, value, dense)
         view = dense
         if g.group is not None and value in g.group.made:
-            g.group.behind.add(item.result)
+            g.group.pending.add(item.result)
     match item.kind:
         case "reshape":
             found = g.dense(view.memory, shape)
@@ -90,8 +90,8 @@ def view(g: Writer, item: Node) -> None:
         case _:
             found = part(g, view, *item.info)
     g.views[item.result] = found
-    if g.group is not None and value in g.group.behind:
-        g.group.behind.add(item.result)
+    if g.group is not None and value in g.group.pending:
+        g.group.pending.add(item.result)
 
 
 def part(g: Writer, view: View, axis: int, first: int, last: int, step: int) -> View:
@@ -104,26 +104,26 @@ def part(g: Writer, view: View, axis: int, first: int, last: int, step: int) -> 
 
 
 def _times(g: Writer, count: int, stride: Number) -> Number:
-    """So many strides; a stride that is known only at run time (a padded width) has a negative value here."""
+    """``count`` times a stride; one that is known only at run time (a padded width) has a negative value here."""
     if stride.value > 0:
         return g.size(count * stride.value)
     return Number(f"{g.size(count).name} * {stride.name}", count * stride.value)
 
 
 def join(g: Writer, item: Node) -> None:
-    """Each piece is stored at its place, from the open group if it is made there; around a pad lie zeros."""
-    whole = g.home(item.result)
-    g.views[item.result] = whole
+    """Store each piece at its place, from the open group if it is made there; a pad has zeros around it."""
+    joined = g.home(item.result)
+    g.views[item.result] = joined
     if item.kind == "pad":
         count = g.size(g.graph.values[item.result].size).name
-        size = f"{count} * sizeof({whole.memory.type})"
-        g.emit(f"for (int64_t i = 0; i < m; i++) memset({whole.row()}, 0, {size});")
-        places = [part(g, whole, *item.info)]
+        size = f"{count} * sizeof({joined.memory.type})"
+        g.emit(f"for (int64_t i = 0; i < m; i++) memset({joined.row()}, 0, {size});")
+        places = [part(g, joined, *item.info)]
     else:
         places, at = [], 0
         for value in item.args:
             size = g.graph.values[value].shape[item.info]
-            places.append(part(g, whole, item.info, at, at + size, 1))
+            places.append(part(g, joined, item.info, at, at + size, 1))
             at += size
     for value, place in zip(item.args, places, strict=True):
         kind = g.graph.values[value]
@@ -133,13 +133,13 @@ def join(g: Writer, item: Node) -> None:
             raise CannotCompile("parts of different types are joined", item.line)
         copy_to(g, value, place)
         if g.group is not None and value in g.group.made:
-            g.group.behind.add(item.result)
+            g.group.pending.add(item.result)
 
 
-def settled(g: Writer, value: int) -> View:
-    """Where a value lies, and its numbers are there: a group that they wait for is written first."""
+def ready_view(g: Writer, value: int) -> View:
+    """Where a value lies, once its numbers are there: if the open group makes it, the group is written first."""
     view = g.in_memory(value)
-    if g.group is not None and value in g.group.behind:
+    if g.group is not None and value in g.group.pending:
         close(g)
     return view
 
@@ -149,7 +149,7 @@ def copy_to(g: Writer, value: int, place: View) -> None:
     if g.group is not None and value in g.group.made:
         g.group.stores.append((value, place))
     else:
-        copy(g, settled(g, value), place)
+        copy(g, ready_view(g, value), place)
 
 
 def close(g: Writer) -> None:

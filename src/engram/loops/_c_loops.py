@@ -83,8 +83,8 @@ class _Nest:
             self.lines("load({})", "store({}, {});")
             self.close()
             self.open(f"if (j < {end}) {{")
-            g.emit(f"const int64_t left = {end} - j;")
-            self.lines("load_part({}, left)", "store_part({}, {}, left);")
+            g.emit(f"const int64_t rest = {end} - j;")
+            self.lines("load_part({}, rest)", "store_part({}, {}, rest);")
         else:
             self.open(f"for (int64_t j = 0; j < {end}; j++) {{")
             self.lines("", "*({}) = {};")

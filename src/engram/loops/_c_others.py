@@ -1,6 +1,6 @@
 """Nodes that are no loop over single numbers, in C: products, reductions, per-row products, choices."""
 
-from engram.loops._c_groups import settled
+from engram.loops._c_groups import ready_view
 from engram.loops._c_loops import copy
 from engram.loops._c_views import ONE, Number, View
 from engram.loops._c_writer import Writer
@@ -18,8 +18,8 @@ FIRST = {
 NEXT = {
     "sum": "found += x",
     "prod": "found *= x",
-    "amax": "found = most_s(found, x)",
-    "amin": "found = least_s(found, x)",
+    "amax": "found = max_s(found, x)",
+    "amin": "found = min_s(found, x)",
     "any": "found |= x != 0",
     "all": "found &= x != 0",
 }
@@ -41,12 +41,12 @@ def others(g: Writer, item: Node) -> None:
 
 def _product(g: Writer, item: Node) -> None:
     value, matrix = item.args
-    view, shape = settled(g, value), g.graph.values[value].shape
+    view, shape = ready_view(g, value), g.graph.values[value].shape
     depth, columns = g.graph.values[matrix].shape
     lead = 1
     for size in shape[:-1]:
         lead *= size
-    if not view.is_dense() or "came" in view.memory.pointer:
+    if not view.is_dense() or "alive_before" in view.memory.pointer:
         dense = g.in_scratch(value)
         copy(g, view, dense)
         view = dense
@@ -95,7 +95,7 @@ def _rows(g: Writer) -> None:
 
 def _reduce(g: Writer, item: Node) -> None:
     name, axes, keep = item.info
-    view = settled(g, item.args[0])
+    view = ready_view(g, item.args[0])
     out = g.in_scratch(item.result)
     g.views[item.result] = out
     rank, type = len(view.shape), g.type_of(item.args[0])
@@ -117,13 +117,13 @@ def _reduce(g: Writer, item: Node) -> None:
     elif name in ("argmax", "argmin"):
         _extreme(g, name, view, axes[0], counters, fixed, target, type)
     else:
-        whole = type != "REAL" and name in ("amax", "amin")
-        first = f"{'INT64_MIN' if name == 'amax' else 'INT64_MAX'}" if whole else FIRST[name]
+        integer = type != "REAL" and name in ("amax", "amin")
+        first = f"{'INT64_MIN' if name == 'amax' else 'INT64_MAX'}" if integer else FIRST[name]
         g.emit(f"{out.memory.type} found = {first};")
         _open(g, [counters[a] for a in axes], inner.shape)
         g.emit(f"const {type} x = x0[{view.index(counters)}];")
         sign = ">" if name == "amax" else "<"
-        g.emit(f"found = x {sign} found ? x : found;" if whole else f"{NEXT[name]};")
+        g.emit(f"found = x {sign} found ? x : found;" if integer else f"{NEXT[name]};")
         _close(g, len(axes))
         g.emit(f"{target} = found;")
     _close(g, len(outer) + 1)
@@ -145,7 +145,7 @@ def _extreme(
 
 def _inner(g: Writer, item: Node) -> None:
     """out[..., r, c] = sum_k a[..., r, k] b[..., k, c]."""
-    a, b = settled(g, item.args[0]), settled(g, item.args[1])
+    a, b = ready_view(g, item.args[0]), ready_view(g, item.args[1])
     out = g.in_scratch(item.result)
     g.views[item.result] = out
     lead = len(out.shape) - 2
@@ -175,8 +175,8 @@ def _inner(g: Writer, item: Node) -> None:
 def _choose(g: Writer, item: Node) -> None:
     """out[.., j, ..] = x[.., index[.., j, ..], ..], or its gradient: out = base, out[.., index, ..] += x."""
     axis, scatter = item.info, item.kind == "scatter_add"
-    base, index = settled(g, item.args[0]), settled(g, item.args[1])
-    source = settled(g, item.args[2]) if scatter else base
+    base, index = ready_view(g, item.args[0]), ready_view(g, item.args[1])
+    source = ready_view(g, item.args[2]) if scatter else base
     out = g.in_scratch(item.result)
     g.views[item.result] = out
     if scatter:

@@ -22,7 +22,7 @@ class Group:
     nodes: list[Node] = field(default_factory=list)
     made: set[int] = field(default_factory=set)
     stores: list[tuple[int, View]] = field(default_factory=list)
-    behind: set[int] = field(default_factory=set)
+    pending: set[int] = field(default_factory=set)
     """Values that exist only when the group has run: its own, and what is made of them."""
 
 
@@ -98,7 +98,7 @@ class Writer:
         k, type = self.buffers, self.type_of(value)
         self.buffers += 1
         name = width or self.size(self.graph.values[value].size).name
-        self.memory.append(f"const int64_t p{k} = {name}, o{k} = total; total += room(rows * p{k} * sizeof({type}));")
+        self.memory.append(f"const int64_t p{k} = {name}, o{k} = total; total += align(rows * p{k} * sizeof({type}));")
         self.setup.append(f"{type} *const b{k} = ({type} *)(memory + o{k});")
         return Memory(f"b{k} + {{i}} * p{k}", type)
 
@@ -126,8 +126,8 @@ class Writer:
         if source.before is None:
             return self.dense(Memory(f"{name} + (row + {{i}}) * {width}", kind), shape)
         start = self.pointer("start", source.before, kind)
-        choice = f"({{i}} < came ? {name} + (came_row + {{i}}) * {width} : {start} + (first + {{i}}) * {width})"
-        return self.dense(Memory(choice, kind), shape)
+        before, first = f"{name} + (row_before + {{i}}) * {width}", f"{start} + (first + {{i}}) * {width}"
+        return self.dense(Memory(f"({{i}} < alive_before ? {before} : {first})", kind), shape)
 
     def unwanted(self, value: int) -> str:
         """Where an array that nobody wants goes: a row that is written again and again."""

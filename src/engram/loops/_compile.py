@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from engram.loops import _torch
 from engram.loops._choice import uses_c
 from engram.loops._compiled import Loops
-from engram.loops._known_by import children, fingerprint
+from engram.loops._fingerprint import children, fingerprint
 from engram.loops._plan import make_plan
 from engram.loops._program import Plan
 from engram.loops._trace import CannotCompile

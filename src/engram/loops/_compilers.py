@@ -1,4 +1,4 @@
-"""The C compilers of this machine, and how one is run: with the same flags everywhere, and never for ever.
+"""The C compilers of this machine, and how one is run: with the same flags everywhere, and with a time limit.
 
 ``$CC`` alone if it is set and there; else cc, gcc, clang, and the package ``ziglang`` (``pip install
 engram[compiler]``), whose clang needs nothing of the system. ``ENGRAM_CFLAGS`` replaces the flags that choose the
@@ -32,10 +32,10 @@ EFFORT = {"runtime": "-O3"}
 """A generated loop is written in vectors as it is: -O2, a quarter of the time to compile, makes it as fast as -O3."""
 THREADS = ("-pthread", "-lm")  # the pool of threads, and fesetenv; after the source
 DOUBLE = {"float32": "-DDOUBLE=0", "float64": "-DDOUBLE=1"}
-LONGEST = 120.0
+TIMEOUT = 120.0
 """Seconds after which a compiler is stopped."""
-ROOM = 4_000_000
-"""Bytes that a disk must have left for a failure not to be blamed on it."""
+FREE_BYTES = 4_000_000
+"""If the disk has fewer free bytes than this, a failure is blamed on the disk, not on the compiler."""
 
 
 class CompileError(RuntimeError):
@@ -44,7 +44,7 @@ class CompileError(RuntimeError):
 
 @dataclass(frozen=True)
 class Compiler:
-    """A command that takes the flags of gcc; zig's clang has other words for processors."""
+    """A command that takes the flags of gcc; zig's clang names processors differently."""
 
     command: tuple[str, ...]
     zig: bool = False
@@ -79,36 +79,36 @@ class Compiler:
         real: str,
         processors: Sequence[str],
         scratch: Path,
-        keep: Path | None = None,
+        zig_cache: Path | None = None,
     ) -> Path:
         """The library, in the empty folder ``scratch``. OSError if that cannot be written, CompileError for the rest.
 
         The headers lie beside the source and no folder is added to the search, so that ours hide no others.
-        ``keep`` is a folder for what zig makes of the C library at its first start, which takes it six seconds.
+        ``zig_cache`` is a folder for what zig makes of the C library at its first start, which takes it six seconds.
         """
         environment = {
-            "ZIG_GLOBAL_CACHE_DIR": str(keep or scratch),
+            "ZIG_GLOBAL_CACHE_DIR": str(zig_cache or scratch),
             **os.environ,
             "ZIG_LOCAL_CACHE_DIR": str(scratch),
         }
         for file, text in {**headers, f"{name}.c": source}.items():
             (scratch / file).write_text(text)
-        built, words = scratch / f"{name}.so", scratch / "words.txt"
+        built, log = scratch / f"{name}.so", scratch / "log.txt"
         for flags in processors:
             options = [*self.command, *FLAGS, EFFORT.get(name, "-O2"), DOUBLE[real], *shlex.split(flags)]
             command = [*options, str(scratch / f"{name}.c"), "-o", str(built), *THREADS]
-            if self._run(command, words, environment) == 0:
+            if self._run(command, log, environment) == 0:
                 if built.is_file():
                     return built
                 raise CompileError(f"{self.name} wrote no library for {name}.c")
-        said = words.read_text(errors="replace").strip()[:500]
-        (scratch / "room").write_bytes(bytes(ROOM))  # a full disk is an OSError here: another place may do
-        raise CompileError(f"{self.name} could not compile {name}.c: {said}")
+        printed = log.read_text(errors="replace").strip()[:500]
+        (scratch / "free").write_bytes(bytes(FREE_BYTES))  # a full disk is an OSError here: another place may do
+        raise CompileError(f"{self.name} could not compile {name}.c: {printed}")
 
-    def _run(self, command: list[str], words: Path, environment: dict[str, str]) -> int:
-        """The exit code. What it prints goes to a file, and it leads a group of processes of its own: the children of
-        a compiler that is stopped would keep a pipe open and go on."""
-        with words.open("wb") as file:
+    def _run(self, command: list[str], log: Path, environment: dict[str, str]) -> int:
+        """The exit code. What the compiler prints goes to a file, and it runs in its own group of processes: when it is
+        stopped, its children are stopped too, and no pipe stays open."""
+        with log.open("wb") as file:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -118,9 +118,9 @@ class Compiler:
                 start_new_session=True,
             )
             try:
-                return process.wait(LONGEST)
+                return process.wait(TIMEOUT)
             except subprocess.TimeoutExpired:
-                raise CompileError(f"{self.name} was stopped: not done after {LONGEST:g} seconds") from None
+                raise CompileError(f"{self.name} was stopped: not done after {TIMEOUT:g} seconds") from None
             finally:
                 if process.poll() is None:
                     _stop(process)
@@ -136,7 +136,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def compilers() -> list[Compiler]:
-    """Every one that is there, the preferred first."""
+    """All that are installed, the preferred first."""
     own = shlex.split(os.environ.get("CC", ""))  # "ccache gcc" is two words
     if own and (path := shutil.which(own[0])):
         return [Compiler((path, *own[1:]), zig=Path(path).stem == "zig")]

@@ -1,9 +1,9 @@
-"""What to keep of a step so that its gradient can be computed again from it: as few numbers as possible.
+"""Which values of a step to keep for its gradient: as few numbers as possible.
 
-A product is not computed twice, except one of few inputs, which costs less than to keep its result. So between the
-products (and the state before) on one side and the values that the gradient reads on the other, a set of values must be
-kept that every path meets: a smallest vertex cut, by maximum flow (Ford and Fulkerson 1956) on a graph of a few dozen
-nodes. Of several smallest ones the set nearest to the gradient is taken, which leaves the least to compute again.
+No product is computed twice, except one of few inputs, which costs less than keeping its result. So every path from a
+product, or from the state before, to a value that the gradient reads must pass through a value that is kept: a smallest
+vertex cut, found by maximum flow (Ford and Fulkerson 1956) on a graph of a few dozen nodes. Of several smallest cuts the
+one nearest to the gradient is taken, which leaves the least to compute again.
 """
 
 from collections import defaultdict, deque
@@ -23,7 +23,7 @@ def smallest_cut(
     Args:
         nodes: of the step, rows only.
         needed: the values that the gradient reads.
-        free: those that are there anyway.
+        free: values that are in memory anyway.
         states: what comes from the step before.
         hoisted: products of the drive, which are computed again for all rows at once.
     """
@@ -72,18 +72,18 @@ def _saturate(
 
 
 def _path(residual: dict[object, dict[object, int]], source: object, sink: object) -> list[tuple[object, object]]:
-    came: dict[object, object] = {source: source}
+    parent: dict[object, object] = {source: source}
     queue = deque([source])
     while queue:
         a = queue.popleft()
-        for b, left in list(residual[a].items()):
-            if left > 0 and b not in came:
-                came[b] = a
+        for b, capacity in list(residual[a].items()):
+            if capacity > 0 and b not in parent:
+                parent[b] = a
                 if b == sink:
                     path = []
                     while b != source:
-                        path.append((came[b], b))
-                        b = came[b]
+                        path.append((parent[b], b))
+                        b = parent[b]
                     return path
                 queue.append(b)
     return []
@@ -91,14 +91,14 @@ def _path(residual: dict[object, dict[object, int]], source: object, sink: objec
 
 def _reaching(residual: dict[object, dict[object, int]], sink: object) -> set[object]:
     """All nodes from which the sink can still be reached."""
-    into: dict[object, list[object]] = defaultdict(list)
+    incoming: dict[object, list[object]] = defaultdict(list)
     for a, edges in residual.items():
-        for b, left in edges.items():
-            if left > 0:
-                into[b].append(a)
+        for b, capacity in edges.items():
+            if capacity > 0:
+                incoming[b].append(a)
     found, queue = {sink}, deque([sink])
     while queue:
-        for a in into[queue.popleft()]:
+        for a in incoming[queue.popleft()]:
             if a not in found:
                 found.add(a)
                 queue.append(a)

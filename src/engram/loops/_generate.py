@@ -114,7 +114,7 @@ class Generator(Writer):
     def over_slots(self, k: int, value: int, differs: str = "", after: int | None = None) -> None:
         """The loop over the slots of a buffer, to note changes or to take them back."""
         kind, type = self.graph.values[value], self.type_of(value)
-        many, whole = self.size(kind.shape[0]).name, self.size(kind.size).name
+        count, width = self.size(kind.shape[0]).name, self.size(kind.size).name
         slot = self.size(kind.size // max(1, kind.shape[0])).name
         slots, old = self.pointer("rows", f"slots{k}", "uint8_t"), self.pointer("rows", f"old{k}", type)
         here = self.views[value].row()
@@ -125,10 +125,10 @@ class Generator(Writer):
                 raise CannotCompile("a buffer is seen in another order than it lies")
             there = f"{view.row()} + k * {slot}"
         self.emit("for (int64_t i = 0; i < m; i++)")
-        self.emit(f"  for (int64_t k = 0; k < {many}; k++) {{")
+        self.emit(f"  for (int64_t k = 0; k < {count}; k++) {{")
         self.emit(f"    const size_t size = {slot} * sizeof({type});")
-        self.emit(f"    {type} *const x = {here} + k * {slot}, *const y = {old} + (row + i) * {whole} + k * {slot};")
-        flag = f"{slots}[(row + i) * {many} + k]"
+        self.emit(f"    {type} *const x = {here} + k * {slot}, *const y = {old} + (row + i) * {width} + k * {slot};")
+        flag = f"{slots}[(row + i) * {count} + k]"
         if after is not None:
             self.emit(f"    if (({flag} = {differs.format(new=there)})) memcpy(y, x, size);")
         else:
@@ -163,12 +163,12 @@ TEMPLATE = """static int {name}_rows(const void *context, int64_t block) {{
   if (!memory) return 1;
   {setup}
   {into}
-  for (int64_t k = c->begin; k < c->end; k++) {{
-    const int64_t t = c->reverse != c->backwards ? c->end - 1 - (k - c->begin) : k;
+  for (int64_t k = c->start; k < c->end; k++) {{
+    const int64_t t = c->reverse != c->backwards ? c->end - 1 - (k - c->start) : k;
     const int64_t m = rows_alive(c, t, first, rows), row = c->offsets[t] + first;
-    const int64_t from = c->reverse ? t + 1 : t - 1, came = rows_alive(c, from, first, rows);
-    const int64_t came_row = came ? c->offsets[from] + first : 0;
-    (void)row, (void)came_row;
+    const int64_t before = c->reverse ? t + 1 : t - 1, alive_before = rows_alive(c, before, first, rows);
+    const int64_t row_before = alive_before ? c->offsets[before] + first : 0;
+    (void)row, (void)row_before;
 {body}
   }}
   {out}

@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from engram.errors import DTypeError, ShapeError
 from engram.loops._export import in_form
+from engram.loops._fingerprint import SIMPLE
 from engram.loops._fork_lock import ForkLock
-from engram.loops._known_by import SIMPLE
 from engram.loops._lower import Lowered, lower
 from engram.loops._module_views import tensors_of, with_tensors
 from engram.loops._plan import make_plan

@@ -12,31 +12,31 @@
 #endif
 
 INLINE vec load_part(const REAL *p, int64_t count) {
-  REAL whole[VL];
-  for (int64_t l = 0; l < VL; l++) whole[l] = l < count ? p[l] : 0;
-  return load(whole);
+  REAL full[VL];
+  for (int64_t l = 0; l < VL; l++) full[l] = l < count ? p[l] : 0;
+  return load(full);
 }
 INLINE void store_part(REAL *p, vec v, int64_t count) {
-  REAL whole[VL];
-  store(whole, v);
-  for (int64_t l = 0; l < count; l++) p[l] = whole[l];
+  REAL full[VL];
+  store(full, v);
+  for (int64_t l = 0; l < count; l++) p[l] = full[l];
 }
 
 INLINE vec where_v(mask m, vec yes, vec no) { return (vec)((m & (mask)yes) | (~m & (mask)no)); }
 INLINE vec truth_v(mask m) { return where_v(m, all(1), all(0)); }
-INLINE vec least_v(vec a, vec b) { return where_v((a != a) | (a < b), a, b); } /* a NaN stays one, as in torch */
-INLINE vec most_v(vec a, vec b) { return where_v((a != a) | (a > b), a, b); }
+INLINE vec min_v(vec a, vec b) { return where_v((a != a) | (a < b), a, b); } /* a NaN stays one, as in torch */
+INLINE vec max_v(vec a, vec b) { return where_v((a != a) | (a > b), a, b); }
 /* x, or the limit that it is beyond; a NaN passes through, as both comparisons are false. These are the instructions
  * for it: of where_v gcc makes six. */
 #if defined(__AVX__) && (VBYTES == 32 || defined(__AVX512F__))
 #define NEARER(name, x, limit) __asm__(name " %1, %2, %0" : "=v"(x) : "v"(x), "v"(all(limit)))
-INLINE vec limited_v(vec x, REAL limit) {
+INLINE vec clamp_v(vec x, REAL limit) {
   NEARER("vmin" KIND, x, limit);
   NEARER("vmax" KIND, x, -limit);
   return x;
 }
 #else
-INLINE vec limited_v(vec x, REAL limit) {
+INLINE vec clamp_v(vec x, REAL limit) {
   x = where_v(x > all(limit), all(limit), x);
   return where_v(x < all(-limit), all(-limit), x);
 }
@@ -72,17 +72,17 @@ INLINE vec exp_minus_one(vec x) { /* without cancellation near 0 */
   return e.power * e.rest + (e.power - (REAL)1);
 }
 INLINE vec exp_v(vec x) { /* of half of x, squared: 2^k neither overflows nor vanishes before the result does */
-  exponential e = split_exp(limited_v(x * (REAL)0.5, DOUBLE ? 700 : 80));
+  exponential e = split_exp(clamp_v(x * (REAL)0.5, DOUBLE ? 700 : 80));
   vec half = e.power * e.rest + e.power;
   return half * half;
 }
 INLINE vec tanh_v(vec z) {
-  vec e = exp_minus_one(limited_v(z, DOUBLE ? 20 : 10) * (REAL)2);
+  vec e = exp_minus_one(clamp_v(z, DOUBLE ? 20 : 10) * (REAL)2);
   return e / (e + (REAL)2);
 }
 INLINE vec sigmoid_v(vec z) { /* beyond the limit exp(-z) overflows, and 1 / (1 + infinity) is 0 */
   const REAL limit = DOUBLE ? 709 : 88;
-  vec found = (REAL)1 / ((REAL)2 + exp_minus_one(limited_v(-z, limit)));
+  vec found = (REAL)1 / ((REAL)2 + exp_minus_one(clamp_v(-z, limit)));
   return (vec)(~(z < all(-limit)) & (mask)found); /* of where_v gcc makes two divisions */
 }
 INLINE vec sign_v(vec z) { return where_v(z > all(0), all(1), where_v(z < all(0), all(-1), all(0))); } /* of a NaN 0, as in torch */
@@ -109,8 +109,8 @@ LIFT2(pow) LIFT2(atan2) LIFT2(fmod) LIFT2(hypot)
 
 #define ONE(name) INLINE REAL name##_s(REAL x) { return name##_v(all(x))[0]; }
 ONE(tanh) ONE(sigmoid) ONE(exp) ONE(sign) ONE(abs) ONE(relu)
-INLINE REAL least_s(REAL a, REAL b) { return (a != a) | (a < b) ? a : b; }
-INLINE REAL most_s(REAL a, REAL b) { return (a != a) | (a > b) ? a : b; }
+INLINE REAL min_s(REAL a, REAL b) { return (a != a) | (a < b) ? a : b; }
+INLINE REAL max_s(REAL a, REAL b) { return (a != a) | (a > b) ? a : b; }
 INLINE REAL threshold_s(REAL g, REAL h, REAL limit) { return h <= limit ? 0 : g; }
 INLINE REAL leaky_s(REAL z, REAL slope) { return z > 0 ? z : z * slope; }
 #define where_s(m, yes, no) ((m) ? (yes) : (no))
@@ -143,7 +143,7 @@ INLINE REAL dot(const REAL *restrict x, const REAL *restrict y, int64_t n) {
 /* What a generated loop is given. Row i of step t is row offsets[t] + i of every array. */
 typedef struct {
   const engram_runtime *rt;
-  int64_t begin, end, batch, blocks, most_rows; /* steps, rows, pieces of the batch, and rows of a piece */
+  int64_t start, end, batch, blocks, most_rows; /* steps, rows, pieces of the batch, and rows of a piece */
   const int64_t *alive, *offsets;    /* rows alive at each step, and the first row of each step */
   int64_t steps;                     /* of the whole sequence */
   int reverse, backwards;
@@ -190,9 +190,9 @@ INLINE void times(const loop_call *c, int k, int64_t m, int64_t depth, int64_t c
     c->rt->multiply(m, depth, columns, rows, stride, c->a[k], out, out_stride, 0);
 }
 
-INLINE int64_t room(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+INLINE int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* Cut the batch into even blocks, at least one for each thread. Rows never meet: how they are cut changes nothing. */
+/* Cut the batch into even blocks, at least one for each thread. No row depends on another, so the cut changes no result. */
 INLINE int run_blocks(loop_call *c, int threads, work_function *work) {
   c->blocks = (c->batch + c->most_rows - 1) / c->most_rows;
   if (threads > 1 && c->blocks < threads) c->blocks = c->batch < threads ? c->batch : threads;

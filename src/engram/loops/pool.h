@@ -62,7 +62,7 @@ static void forget_workers(void) { /* in the child of a fork, which has none of 
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_workers); }
 
-static void hire(int wanted) {
+static void add_workers(int wanted) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   sigset_t every, before;
   pthread_once(&once, watch_forks);
@@ -88,7 +88,7 @@ static int share(int64_t count, int threads, work_function *work, const void *co
   atomic_store(&pool.next, 0), atomic_store(&pool.failed, 0);
   fegetenv(&pool.settings);
   pool.places = helpers, pool.round++;
-  hire(helpers);
+  add_workers(helpers);
   pthread_cond_broadcast(&pool.wake);
   pthread_mutex_unlock(&pool.lock);
   take_part();

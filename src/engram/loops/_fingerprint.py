@@ -1,4 +1,4 @@
-"""What a cell is known by: all that its step could read beside the numbers of its tensors."""
+"""When two cells may share a loop: all that a step could read of its cell, apart from the numbers in its tensors."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from torch import Tensor, nn
 SIMPLE = (int, float, complex, str, bool, type(None), torch.dtype, torch.device)
 TORCHS_OWN = set(vars(nn.Module()))
 NO_OPTIONS = {"_built_from", "_changes", "laws", "declared"}
-"""Beside these, a class is known by its name; what is no option of a cell is in the two sets."""
+"""Attributes that no step reads: those of torch.nn.Module, and engram's own records."""
 
 
 def fingerprint(cell: Any) -> Any:
-    """All that a step could read of its cell, if it is only numbers, words and tensors; None if it is more."""
+    """All that a step could read of its cell; None if that is more than numbers, words and tensors."""
     kind = type(cell)
     written = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
     simple = {name: value for name, value in written.items() if isinstance(value, SIMPLE) and not name.startswith("__")}
@@ -42,7 +42,7 @@ def children(cell: nn.Module) -> Any:
 
 
 def _option(value: Any, inside: bool = False) -> Any:
-    """What an attribute says of the loop; a tensor says its form, for its numbers are given to the loop each time."""
+    """An attribute in the fingerprint; of a tensor its form alone, since every call gives the loop its numbers."""
     if isinstance(value, Tensor) and not inside:
         return (tuple(value.shape), value.dtype, value.device, value.requires_grad)
     if isinstance(value, SIMPLE):
