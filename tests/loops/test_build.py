@@ -354,7 +354,7 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
 def test_many_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of them compiles, the others wait for it; two libraries are compiled side by side."""
     monkeypatch.setenv("ENGRAM_CACHE", str(tmp_path))
-    monkeypatch.setattr(_build, "_found", {})
+    monkeypatch.setattr(_build, "_libraries", {})
     compiled: list[str] = []
     compile = _build._compile
     monkeypatch.setattr(_build, "_compile", lambda *given: (compiled.append(given[1]), compile(*given))[1])

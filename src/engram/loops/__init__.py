@@ -4,7 +4,7 @@ Which executor runs is said by :func:`status` and :func:`engram.checks.explain`,
 kept between calls is given back by :func:`free_workspaces`.
 """
 
-from engram.loops._activations import ACTIVATIONS, PLAIN, activate, check_activation_dtype
+from engram.loops._activations import ACTIVATIONS, WITHOUT_BIAS, activate, check_activation_dtype
 from engram.loops._choice import EXECUTORS, chosen, use
 from engram.loops._compile import Compiled, compiled_cell, forget
 from engram.loops._convolution import convolve, powers
@@ -22,7 +22,7 @@ __all__ = [
     "ACTIVATIONS",
     "EXECUTORS",
     "FEW_INPUTS",
-    "PLAIN",
+    "WITHOUT_BIAS",
     "Compiled",
     "activate",
     "check_activation_dtype",

@@ -10,7 +10,7 @@ sigmoid    1 / (1 + exp(-z))               yes (holomorphic)
 modrelu    z/|z| max(|z| + b, 0)           yes
 =========  ==============================  =================
 
-modReLU is that of Arjovsky et al. 2016, with value 0 at z = 0.
+modReLU is that of Arjovsky et al. 2016 (also Kerg 2022, Section 3.5), with value 0 at z = 0.
 """
 
 import torch
@@ -19,8 +19,8 @@ from torch import Tensor
 from engram.errors import DTypeError, OptionError
 
 ACTIVATIONS = ("identity", "tanh", "relu", "sigmoid", "modrelu")
-PLAIN = tuple(name for name in ACTIVATIONS if name != "modrelu")
-"""Those without a bias of their own."""
+WITHOUT_BIAS = tuple(name for name in ACTIVATIONS if name != "modrelu")
+"""The activations without a trained bias."""
 
 
 def activate(name: str, z: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -34,11 +34,11 @@ def activate(name: str, z: Tensor, bias: Tensor | None = None) -> Tensor:
             return z.sigmoid()
         case "modrelu":
             phase = z.sgn() if z.is_complex() else z.detach().sgn()  # of real numbers it is constant
-            return phase * torch.relu(z.abs() + _given(bias))
+            return phase * torch.relu(z.abs() + _required(bias))
     return z
 
 
-def _given(bias: Tensor | None) -> Tensor:
+def _required(bias: Tensor | None) -> Tensor:
     if bias is None:
         raise OptionError("activation 'modrelu' needs its bias (H,), got None. Pass mod_bias")
     return bias

@@ -42,7 +42,7 @@ class Found(NamedTuple):
     reason: str
 
 
-_found: dict[tuple[str, str, torch.dtype], Found] = {}
+_libraries: dict[tuple[str, str, torch.dtype], Found] = {}
 _locks: dict[tuple[str, str, torch.dtype], Lock] = {}
 if hasattr(os, "register_at_fork"):  # in the child a thread that held a lock is gone
     os.register_at_fork(after_in_child=_locks.clear)
@@ -66,11 +66,11 @@ def runtime(dtype: torch.dtype) -> ctypes.CDLL | None:
 def _find_once(name: str, source: str, dtype: torch.dtype) -> Found:
     """One thread looks for a library; others that want the same one wait."""
     key = (name, source, dtype)
-    if key not in _found:
+    if key not in _libraries:
         with _locks.setdefault(key, Lock()):
-            if key not in _found:
-                _found[key] = _find(name, source, dtype)
-    return _found[key]
+            if key not in _libraries:
+                _libraries[key] = _find(name, source, dtype)
+    return _libraries[key]
 
 
 def _find(name: str, source: str, dtype: torch.dtype) -> Found:

@@ -21,8 +21,8 @@ from engram.loops._trace import CannotCompile
 from engram.loops._trace_cell import Traced, trace, undisturbed
 
 REALS = (torch.float32, torch.float64)
-FEW = 6
-"""Rows of a tile of the product in C: with fewer, one product over all steps is faster than one at each step."""
+FEW_ROWS = 6
+"""The rows of a tile of C's product. With fewer, one product over all steps is faster than one at each step."""
 
 
 @dataclass
@@ -50,8 +50,11 @@ class Compiled:
     _variants: dict[tuple[bool, bool], Variant] = field(default_factory=dict)
 
     def choose(self, reference: Tensor, batch: int | None) -> "Variant":
-        """C with all products in the loop for a batch of several rows (None: not known); else products are hoisted."""
-        if uses_c(reference) and (batch is None or batch >= FEW):
+        """Which plan runs: with few rows, or without C, products of the input leave the loop.
+
+        ``batch`` is None if it is not known.
+        """
+        if uses_c(reference) and (batch is None or batch >= FEW_ROWS):
             inside = self.variant(hoist=False, rebuild=batch is not None)
             if inside.loops is not None and inside.loops.ready():
                 return inside
@@ -74,7 +77,7 @@ class Compiled:
         return found
 
 
-_of_cell: WeakKeyDictionary[nn.Module, dict[Any, Compiled]] = WeakKeyDictionary()
+_by_cell: WeakKeyDictionary[nn.Module, dict[Any, Compiled]] = WeakKeyDictionary()
 _shared: WeakValueDictionary[Any, Compiled] = WeakValueDictionary()
 BY_KEY: WeakValueDictionary[str, Compiled] = WeakValueDictionary()
 """All loops by name; each lives as long as a cell that runs it."""
@@ -85,12 +88,12 @@ def compiled_cell(cell: Any, view: Any = None, width: int | None = None) -> Comp
     """The loop of a cell; made at the first call.
 
     Args:
-        view: the cell with its weights built, if somebody has it at hand.
+        view: the cell with its weights built. Default: built here.
         width: the number of features of the input; default: the cell's ``input_size``.
     """
-    kept = _of_cell.get(cell)
+    kept = _by_cell.get(cell)
     if kept is None:
-        kept = _of_cell[cell] = {}
+        kept = _by_cell[cell] = {}
     reference, width = cell.reference_weight, cell.input_size if width is None else width
     kind = type(cell)
     inside = children(cell) if cell._modules else ()
@@ -105,13 +108,13 @@ def compiled_cell(cell: Any, view: Any = None, width: int | None = None) -> Comp
 
 
 def forget(cell: Any) -> None:
-    """The loop of a cell was made for other options."""
-    if _of_cell:
-        _of_cell.pop(cell, None)
+    """Drop the loop of a cell whose options changed."""
+    if _by_cell:
+        _by_cell.pop(cell, None)
 
 
 def _find(cell: Any, width: int) -> Compiled:
-    """The loop that cells of these options share, or one made now."""
+    """The loop that cells with these options share; made now if there is none."""
     known = fingerprint(cell)
     found = None if known is None else _shared.get((known, width))
     if found is None:

@@ -1,7 +1,7 @@
 """The loop as torch's ``scan`` operator: for export, and for torch.compile where a step has no plan.
 
-``torch.export`` writes down what a layer does for any number of steps, so the loop must be one operation whose body is
-the step; ``torch.onnx.export`` makes an ONNX ``Scan`` of it. The body is made of torch's own operations.
+``torch.export`` must record a layer for any number of steps, so the loop is one operation whose body is the step;
+``torch.onnx.export`` makes an ONNX ``Scan`` of it. The body is made of torch's own operations.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from engram.state import State, each, parts
 
 
 def exporting() -> bool:
-    """Whether the layer is written down by torch.export or torch.onnx.export."""
+    """Whether torch.export or torch.onnx.export is running."""
     return bool(torch.compiler.is_exporting())
 
 
@@ -36,8 +36,8 @@ def as_scan(cell: Any, input: Tensor, state: State, reverse: bool) -> tuple[Tens
     own = tensors_of(cell)
 
     def inside() -> Any:
-        """The cell with weights that are looked at within the step: scan refuses a weight beside its transpose, if
-        both come from outside, for they share memory."""
+        """The cell with views of its weights made inside the step: scan refuses two tensors from outside that share
+        memory, such as a weight and its transpose."""
         return with_tensors(cell, {name: tensor.view_as(tensor) for name, tensor in own.items()})
 
     with without_autocast(input):
@@ -52,12 +52,12 @@ def scan_steps(step: Any, drive: Any, state: State, reverse: bool, output: Any) 
     form, several = each(lambda _: None, state), isinstance(drive, tuple)
     drives = [d.flip(0) if reverse else d for d in (drive if several else (drive,))]
     start = parts(state)
-    kinds = [[tensor.is_complex() for tensor in tensors] for tensors in (start, drives)]
-    shown = [output(state).is_complex()]
+    complex_fields, complex_drives = ([tensor.is_complex() for tensor in tensors] for tensors in (start, drives))
+    complex_output = [output(state).is_complex()]
 
     def body(fields: list[Tensor], drives: list[Tensor]) -> tuple[list[Tensor], Tensor]:
-        given = _numbers(drives, kinds[1])
-        before = in_form(_numbers(fields, kinds[0]), form)
+        given = _numbers(drives, complex_drives)
+        before = in_form(_numbers(fields, complex_fields), form)
         new = in_form(parts(step(tuple(given) if several else given[0], before)), form)
         # scan refuses results that share memory, with each other or with what came in
         return [pair.clone() for pair in _pairs(parts(new))], _pairs([output(new)])[0].clone()
@@ -66,8 +66,8 @@ def scan_steps(step: Any, drive: Any, state: State, reverse: bool, output: Any) 
     real = all(tensor.is_floating_point() for tensor in (*start, *drives))
     with torch.set_grad_enabled(real and torch.is_grad_enabled()):
         final, outputs = scan(body, [pair.clone() for pair in _pairs(start)], _pairs(drives))
-    (said,) = _numbers([outputs], shown)
-    return said.flip(0) if reverse else said, in_form(_numbers(list(final), kinds[0]), form)
+    (result,) = _numbers([outputs], complex_output)
+    return result.flip(0) if reverse else result, in_form(_numbers(list(final), complex_fields), form)
 
 
 def _pairs(tensors: list[Tensor]) -> list[Tensor]:

@@ -1,8 +1,8 @@
 """The loop of a cell as one differentiable operation.
 
-Outside of torch.compile it is a :class:`torch.autograd.Function`; where operations are followed (torch.compile, export,
-fake tensors, a dispatch mode) it is an operator of torch.library with the same two halves. (The operator alone would do
-both, but its first call imports torch.compile, which takes longer than a hundred calls.)
+Usually it is a :class:`torch.autograd.Function`; where torch records operations (torch.compile, export, fake tensors, a
+dispatch mode) it is an operator of torch.library that calls the same two functions. (The operator alone would do, but
+its first call imports torch.compile, which takes longer than a hundred calls.)
 """
 
 from typing import Any
@@ -37,7 +37,7 @@ def loop(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: 
     """
     if exporting():
         return as_scan(cell, input, state, reverse)
-    found = _found(cell, input, state)
+    found = _compiled_loop(cell, input, state)
     if found is None:
         return plain(cell, input, state, sizes, reverse)
     output, *final = _call(found, cell, input, state, sizes, reverse, whole=True)
@@ -47,13 +47,13 @@ def loop(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: 
 def last(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> State:
     """The last state of :func:`loop` alone: nothing of the size of the sequence is kept, and the backward pass runs the
     steps again. None where the plain loop must run."""
-    found = _found(cell, input, state)
+    found = _compiled_loop(cell, input, state)
     if found is None:
         return None
     return in_form(list(_call(found, cell, input, state, sizes, reverse, whole=False)), state)
 
 
-def _found(cell: Any, input: Tensor, state: State) -> Compiled | None:
+def _compiled_loop(cell: Any, input: Tensor, state: State) -> Compiled | None:
     """The loop of a cell; None if the plain one must run."""
     if needs_plain(parts(state)[0]) or input.numel() == 0:
         return None
@@ -67,8 +67,8 @@ def _found(cell: Any, input: Tensor, state: State) -> Compiled | None:
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def loop_of(cell: Any, width: int, changes: int) -> Compiled:
-    """The loop of a cell, made now if there is none. torch.compile does not look into it, and asks again when the
-    number of changes of the cell is another."""
+    """The loop of a cell, made now if there is none. torch.compile does not trace this function, and calls it again
+    when ``changes``, which counts the changes of the cell, is another number."""
     return compiled_cell(cell, width=width)
 
 
@@ -93,7 +93,7 @@ def _call(
 
 
 def plain(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, State]:
-    """The Python loop; where torch.compile follows it, which would unroll it for each length, torch's scan."""
+    """The Python loop; under torch.compile, which would unroll it for each length, torch's scan."""
     if torch.compiler.is_compiling() and sizes is None and fits_scan(cell):
         return as_scan(cell, input, state, reverse)
     with without_autocast(input):

@@ -48,56 +48,56 @@ class Lowered:
     """A step and its gradient, row by row. Lists of values are in the order of the record."""
 
     graph: Graph
-    forward: int
-    """So many nodes are those of the step."""
+    step_nodes: int
+    """The number of nodes of the step; the nodes after them are those of its gradient."""
     drives: list[int]
     states: list[int]
     weights: list[int]
     constants: list[tuple[int, Tensor]]
     outputs: list[int]
-    grads: list[int | None]
+    output_grads: list[int | None]
     gradients: list[int | None]
 
 
 def lower(small: Record, large: Record) -> Lowered:
     """The rows of two records of the same step."""
-    work = Lowering(small, large)
+    lowering = Lowering(small, large)
     given = [*small.drives, *small.states]
-    for n in [*given, *small.weights, *small.constants, *(n for n in small.grads if n >= 0)]:
-        work.enter(n)
+    for n in [*given, *small.weights, *small.constants, *(n for n in small.output_grads if n >= 0)]:
+        lowering.enter(n)
     for n in given:
-        if work.place(n) != Place(0, 1):
+        if lowering.place(n) != Place(0, 1):
             raise CannotCompile("the drive and the state must have the batch as their first axis")
     for n in (*small.weights, *small.constants):
-        if work.place(n) is not None:
+        if lowering.place(n) is not None:
             raise CannotCompile("the step makes a tensor out of the number of rows")
     for k, call in enumerate(small.calls):
-        if k == small.forward:
-            work.bounds, work.gradient = len(work.graph.nodes), True
-        _lower_call(work, call)
-    if not work.gradient:
-        work.bounds = len(work.graph.nodes)
+        if k == small.step_calls:
+            lowering.step_nodes, lowering.gradient = len(lowering.graph.nodes), True
+        _lower_call(lowering, call)
+    if not lowering.gradient:
+        lowering.step_nodes = len(lowering.graph.nodes)
     for n in small.outputs:
-        if work.place(n) != Place(0, 1):
+        if lowering.place(n) != Place(0, 1):
             raise CannotCompile("a step must give a state and an output with the batch as their first axis")
 
     def found(n: int) -> int | None:
-        return work.known[n] if n >= 0 else None
+        return lowering.known[n] if n >= 0 else None
 
     def rows_of(n: int) -> int | None:
         """Gradients of rows must lie as their inputs do."""
-        if n >= 0 and work.place(n) not in (None, Place(0, 1)):
+        if n >= 0 and lowering.place(n) not in (None, Place(0, 1)):
             raise CannotCompile("a gradient has the batch on another axis than its input")
         return found(n)
 
     return Lowered(
-        work.graph,
-        work.bounds,
-        [work.known[n] for n in small.drives],
-        [work.known[n] for n in small.states],
-        [work.known[n] for n in small.weights],
-        [(work.known[n], small.tensors[n]) for n in small.constants],
-        [work.known[n] for n in small.outputs],
-        [found(n) for n in small.grads],
+        lowering.graph,
+        lowering.step_nodes,
+        [lowering.known[n] for n in small.drives],
+        [lowering.known[n] for n in small.states],
+        [lowering.known[n] for n in small.weights],
+        [(lowering.known[n], small.tensors[n]) for n in small.constants],
+        [lowering.known[n] for n in small.outputs],
+        [found(n) for n in small.output_grads],
         [rows_of(n) for n in small.gradients],
     )

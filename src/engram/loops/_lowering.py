@@ -40,8 +40,8 @@ class Lowering:
         """From tensors of the record to values of the graph."""
         self.gradient = False
         self.line = ""
-        self.bounds = 0
-        """Nodes and values of the step end here; what follows is its gradient."""
+        self.step_nodes = 0
+        """The number of nodes of the step; the nodes after them are those of its gradient."""
 
     # What is known of a tensor of the record.
 
@@ -51,14 +51,14 @@ class Lowering:
     def place(self, n: int) -> Place | None:
         """Where the batch is; None if the tensor has none."""
         small, large = self.shape(n), tuple(self.large.tensors[n].shape)
-        apart = [d for d, (a, b) in enumerate(zip(small, large, strict=True)) if a != b]
-        if not apart:
+        differing = [d for d, (a, b) in enumerate(zip(small, large, strict=True)) if a != b]
+        if not differing:
             return None
-        fold = (large[apart[0]] - small[apart[0]]) // (BATCHES[1] - BATCHES[0])
-        sizes = (small[apart[0]], large[apart[0]])
-        if len(apart) > 1 or sizes != (BATCHES[0] * fold, BATCHES[1] * fold):
+        fold = (large[differing[0]] - small[differing[0]]) // (BATCHES[1] - BATCHES[0])
+        sizes = (small[differing[0]], large[differing[0]])
+        if len(differing) > 1 or sizes != (BATCHES[0] * fold, BATCHES[1] * fold):
             raise self.error("rows of the batch meet")
-        return Place(apart[0], fold)
+        return Place(differing[0], fold)
 
     def error(self, reason: str) -> CannotCompile:
         return CannotCompile(("in its gradient " if self.gradient else "") + reason, self.line)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from engram.loops import _run
 from engram.loops._choice import uses_c
-from engram.loops._compile import FEW, Compiled, compiled_cell
+from engram.loops._compile import FEW_ROWS, Compiled, compiled_cell
 from engram.loops._compiled import Loops
 from engram.loops._function import check_given, divided, numbers_of
 from engram.loops._module_views import named
@@ -26,7 +26,7 @@ def step_in_place(cell: Any, input: Tensor, fields: list[Tensor]) -> Tensor | No
         None where C has no such step; nothing is changed then.
     """
     batch = input.shape[1]
-    if batch > FEW or batch == 0 or not uses_c(input):
+    if batch > FEW_ROWS or batch == 0 or not uses_c(input):
         return None
     found = compiled_cell(getattr(cell, "_built_from", cell), cell, input.shape[-1])
     if found.traced is None or not found.traced.with_drive or (variant := _variant(found)) is None:
@@ -40,7 +40,7 @@ def step_in_place(cell: Any, input: Tensor, fields: list[Tensor]) -> Tensor | No
 def once(found: Compiled, tensors: list[Tensor]) -> tuple[Tensor, ...] | None:
     """Output and last state of one step, given what a loop is given. None where C cannot."""
     batch = tensors[0].shape[1]
-    if batch > FEW or not uses_c(tensors[0]) or (variant := _variant(found)) is None:
+    if batch > FEW_ROWS or not uses_c(tensors[0]) or (variant := _variant(found)) is None:
         return None
     drives, start, weights = divided(variant[0], [numbers_of(tensor) for tensor in tensors])
     check_given(variant[0], drives, start, weights, None)

@@ -26,7 +26,7 @@ def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
     Without ``hoist`` the products of the drive stay in the loop: with a batch of several rows they are as fast there,
     and nothing of them is written to memory.
     """
-    graph, n = Graph(list(step.graph.values), step.graph.nodes, step.graph.meets), step.forward
+    graph, n = Graph(list(step.graph.values), step.graph.nodes, step.graph.meets), step.step_nodes
     values = graph.values
     first, second = graph.nodes[:n], graph.nodes[n:]
     output, new = step.outputs[0], step.outputs[1:]
@@ -55,7 +55,7 @@ def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
 
     plan = Plan(
         graph, step.drives, step.states, step.weights, list(step.constants), step.outputs, list(before), hoisted,
-        hoisted_arrays, forward, {}, None, [], [], [], step.gradients, step.grads[1:], {},
+        hoisted_arrays, forward, {}, None, [], [], [], step.gradients, step.output_grads[1:], {},
     )  # fmt: skip
     if gradients:
         GradientPlan(plan, step, rows, later, sums, found, rebuild)

@@ -73,7 +73,7 @@ class GradientPlan:
     def _needed(self) -> set[int]:
         """What of the step the gradient reads."""
         step = self.step
-        made = {node.result for node in self.nodes} | {g for g in step.grads if g is not None}
+        made = {node.result for node in self.nodes} | {g for g in step.output_grads if g is not None}
         of_step = {node.result for node in self.rows} | set(step.states) | set(step.drives)
         wanted = [a for node in self.nodes for a in node.args] + self._sides()
         wanted += [gradient for gradient in step.gradients if gradient is not None]
@@ -105,8 +105,8 @@ class GradientPlan:
                 where[s] = Source("output", before=k)
             elif k in self.stored:
                 where[s] = Source(f"state{k}", before=k)
-        if self.step.grads[0] is not None:
-            where[self.step.grads[0]] = Source("grad")
+        if self.step.output_grads[0] is not None:
+            where[self.step.output_grads[0]] = Source("grad")
         return where
 
     def _make_loop(self, needed: set[int]) -> None:
@@ -133,7 +133,7 @@ class GradientPlan:
     def _carried(self, inside: list[Node]) -> list[tuple[int, int]]:
         """dL/d of each field after a step, and what it becomes; zero, for a field that the step does not read."""
         pairs = []
-        for arriving, gradient in zip(self.step.grads[1:], self.fields, strict=True):
+        for arriving, gradient in zip(self.step.output_grads[1:], self.fields, strict=True):
             if arriving is None:
                 continue
             if gradient is None:

@@ -1,9 +1,9 @@
-"""What a step does, written down: the torch operations of one step and of its gradient, in their order.
+"""A record of a step: the torch operations of one step and of its gradient, in their order.
 
-A cell's ``output(step(drive(x), state))`` is run on two rows and on eleven, and autograd is asked for
-the gradient of everything it read. Each time a dispatch mode notes every operation. The two records must agree in all
-but the sizes that come from the batch: what differs tells which axis of which tensor the batch is, and a step that does
-something else the second time (a counter, a clock, a branch on the number of rows) is found out here.
+A cell's ``output(step(drive(x), state))`` is run on two rows and on eleven, and autograd is asked for the gradient of
+everything it read. Each time a dispatch mode records every operation. The two records may differ only in sizes that
+come from the batch; these show which axis of each tensor is the batch. A step that does something else the second time
+(a counter, a clock, a branch on the number of rows) is refused.
 
 Nothing is symbolic, so a trace takes milliseconds; torch's own tracers import a second's worth of modules.
 """
@@ -23,7 +23,7 @@ from engram.maps import without_autocast
 from engram.state import State, each, parts
 
 BATCHES = (2, 11)
-"""Far apart, so that a step that treats small batches otherwise is found out."""
+"""Far apart, so that a step that treats small batches differently is noticed."""
 _HERE, _TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
 
 
@@ -65,12 +65,12 @@ class Record:
     constants: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     """Of the step: what the layer shows, then the fields of the new state."""
-    grads: list[int] = field(default_factory=list)
+    output_grads: list[int] = field(default_factory=list)
     """dL/d of each of ``outputs``; -1 for those without a gradient."""
     gradients: list[int] = field(default_factory=list)
     """dL/d of each of ``drives``, ``states`` and ``weights``; -1 where there is none."""
-    forward: int = 0
-    """So many calls are those of the step; the others are those of its gradient."""
+    step_calls: int = 0
+    """The number of calls of the step; the calls after them are those of its gradient."""
 
 
 class _Recorder(TorchDispatchMode):
@@ -153,7 +153,7 @@ def _replace(value: Any, number: Callable[[Tensor], int]) -> Any:
 
 
 def _refuse(func: Any, line: str) -> None:
-    """Operations that no loop can take: they read a number out of a tensor, change one in place, or sample."""
+    """Refuse operations that no loop can have: they read a number out of a tensor, change one in place, or sample."""
     name = str(func).removeprefix("aten.")
     if name in ("_local_scalar_dense.default", "is_nonzero.default", "nonzero.default", "masked_select.default"):
         raise CannotCompile("the step depends on the values of a tensor (a branch, .item(), a mask as an index)", line)
@@ -174,12 +174,12 @@ def _line() -> str:
     return ""
 
 
-def _alias(tensor: Tensor) -> Tensor:
-    """No leaf: a leaf refuses to be changed in place with an error of its own."""
+def _copy_with_grad(tensor: Tensor) -> Tensor:
+    """A copy that is no leaf of autograd: on a leaf, torch itself refuses a change in place, with another error."""
     return tensor.clone()
 
 
-class _Given(torch.autograd.Function):
+class _GivenGradients(torch.autograd.Function):
     """A number whose gradient with respect to some tensors is what is given.
 
     For torch.autograd.grad, whose ``grad_outputs`` would do the same after importing sympy.
@@ -207,28 +207,28 @@ def record(step: Step, drives: list[Tensor], state: State, weights: list[Tensor]
     found.states = [mode.enter(tensor) for tensor in parts(state)]
     found.weights = [mode.enter(tensor) for tensor in weights]
     with torch.inference_mode(False), torch.enable_grad(), without_autocast(drives[0]), mode:
-        given, before = [_alias(drive) for drive in drives], each(_alias, state)
+        given, before = [_copy_with_grad(drive) for drive in drives], each(_copy_with_grad, state)
         mode.given = {_memory(tensor) for tensor in (*given, *parts(before))}
         try:
             output, new = step(given, before)
         except EngramError:
             raise
-        except (RuntimeError, TypeError, ValueError) as error:  # the plain loop will say so too, where it is meant to
+        except (RuntimeError, TypeError, ValueError) as error:  # the plain loop raises the same error, if it runs
             raise CannotCompile(f"the step fails when it is traced: {error}") from error
         outputs = [output, *parts(new)]
         found.outputs = [mode.number(tensor) for tensor in outputs]
-        found.forward, mode.in_gradient, mode.given = len(found.calls), True, set()
+        found.step_calls, mode.in_gradient, mode.given = len(found.calls), True, set()
         pairs = [(tensor, torch.ones_like(tensor)) for tensor in outputs if tensor.requires_grad]
-        del found.calls[found.forward :]
+        del found.calls[found.step_calls :]
         grads = iter([mode.enter(grad.detach()) for _, grad in pairs])
-        found.grads = [next(grads) if tensor.requires_grad else -1 for tensor in outputs]
-        del found.calls[found.forward :]
+        found.output_grads = [next(grads) if tensor.requires_grad else -1 for tensor in outputs]
+        del found.calls[found.step_calls :]
         inputs = [found.tensors[n] for n in (*found.drives, *found.states, *found.weights)]
         wanted = [tensor for tensor in inputs if tensor.requires_grad]
-        arriving = [found.tensors[n] for n in found.grads if n >= 0]
+        arriving = [found.tensors[n] for n in found.output_grads if n >= 0]
         made: Any = ()
         if pairs and wanted:
-            total = _Given.apply(arriving, *(tensor for tensor, _ in pairs))
+            total = _GivenGradients.apply(arriving, *(tensor for tensor, _ in pairs))
             made = torch.autograd.grad(total, wanted, allow_unused=True)
         gradients = iter(made)
         for tensor in inputs:
@@ -255,13 +255,13 @@ def check_state(new: State, state: State) -> None:
 
 
 def compare(first: Record, second: Record, exactly: bool = False) -> None:
-    """Refuse a step whose operations or constants are others the second time; ``exactly`` if the batch was the same."""
+    """Refuse a step whose operations or constants differ the second time; ``exactly``: the batch was the same."""
     alike = _equal if exactly else _alike
-    same = len(first.calls) == len(second.calls) and first.forward == second.forward
+    same = len(first.calls) == len(second.calls) and first.step_calls == second.step_calls
     for k, (a, b) in enumerate(zip(first.calls, second.calls, strict=False)):
         if a.function is not b.function or a.results != b.results:
             raise CannotCompile("the step does something else the second time, or for another batch size", b.line)
-        number = k < first.forward and _takes_no_size(a.function)  # in a gradient it tells that rows met
+        number = k < first.step_calls and _takes_no_size(a.function)  # in a gradient it shows a sum over rows
         if not (_equal if number else alike)((a.args, a.kwargs), (b.args, b.kwargs)):
             raise CannotCompile("the step uses a number that changes from call to call or with the batch size", b.line)
     if not same or first.outputs != second.outputs or first.gradients != second.gradients:
@@ -276,7 +276,7 @@ def compare(first: Record, second: Record, exactly: bool = False) -> None:
 
 
 def _takes_no_size(function: Any) -> bool:
-    """Whether a whole number that it is given is a number, not a size: the number of rows must not be one."""
+    """Whether an integer argument is a number, not a size: it must not depend on the number of rows."""
     return torch.Tag.pointwise in function.tags or function.overloadpacket in FILLS
 
 
@@ -289,7 +289,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Equal, but for whole numbers that grow with the batch as sizes do."""
+    """Equal, except for integers that grow with the batch as sizes do."""
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         return len(a) == len(b) and all(map(_alike, a, b))
     if isinstance(a, dict) and isinstance(b, dict):

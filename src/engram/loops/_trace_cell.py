@@ -1,7 +1,8 @@
-"""A cell's step, traced: with weights, state and input of its own, so that nobody notices.
+"""Trace a cell's step, on copies of its weights, so that the cell is not changed.
 
-Every trace has other numbers, and the third has the opposite sign of the first: a step that looks at them in a way that
-torch does not show (``tolist``), counts, or treats small batches otherwise does something else, and is found out.
+Every trace has other numbers, and the third has the opposite sign of the first. So a step that reads numbers in a way
+that torch does not show (``tolist``), counts its calls, or treats small batches differently does something else in one
+of the traces, and is refused.
 """
 
 from collections.abc import Iterator
@@ -29,8 +30,8 @@ _lock = ForkLock()
 
 @contextmanager
 def undisturbed(reference: Tensor) -> Iterator[None]:
-    """A block for a trace: with numbers and gradients whoever asks first, unseen by other people's hooks and modes,
-    without a trace in their random numbers, and on one thread, for torch's others would not survive a fork."""
+    """A block for a trace: it always has numbers and gradients, ignores other hooks and modes, leaves torch's random
+    numbers as they were, and uses one thread, for further threads would not survive a fork."""
     devices, threads = [reference.device] if reference.device.type == "cuda" else [], torch.get_num_threads()
     with (
         _lock,
@@ -61,7 +62,7 @@ class Traced:
     names: list[str]
     """Their names in the cell."""
     with_drive: bool
-    """Whether the loop begins with the input of the layer; else with what ``cell.drive`` gives."""
+    """Whether the loop is given the input of the layer; else what ``cell.drive`` makes of it."""
     several: bool
     """Whether what ``cell.drive`` gives to the loop is a tuple."""
     skeleton: Any
@@ -82,9 +83,9 @@ def _traced(cell: Any, width: int, with_drive: bool) -> Traced:
     weights = tensors_of(cell)
     records, view, reference = [], cell, fresh(cell.reference_weight)
     inputs = [torch.randn(1, batch, width, dtype=reference.dtype, device=reference.device) for batch in BATCHES]
-    states = [each(_other, cell.initial_state(batch)) for batch in BATCHES]
-    tried = [(inputs[0], states[0]), (inputs[1], states[1]), (-inputs[0], each(_opposite, states[0]))]
-    for x, state in tried:  # one cell after the other, so that one that counts its steps is found out
+    states = [each(_random_state, cell.initial_state(batch)) for batch in BATCHES]
+    tried = [(inputs[0], states[0]), (inputs[1], states[1]), (-inputs[0], each(_negated, states[0]))]
+    for x, state in tried:  # one view made from the other, so that a cell that counts its steps is noticed
         leaves = {name: fresh(tensor) for name, tensor in weights.items()}
         view = with_tensors(view, leaves)
         found, several = _recorded(view, x, state, list(leaves.values()), with_drive)
@@ -107,7 +108,7 @@ def _recorded(view: Any, x: Tensor, state: Any, weights: list[Tensor], with_driv
         drive = view.drive(x)
         several = isinstance(drive, tuple)
         drives = [fresh(d[0]) for d in (drive if several else (drive,))]
-    before = _noted(view)
+    before = _simple_attributes(view)
 
     def step(drives: list[Tensor], state: Any) -> Any:
         given = view.drive(drives[0]) if with_drive else tuple(drives) if several else drives[0]
@@ -119,30 +120,30 @@ def _recorded(view: Any, x: Tensor, state: Any, weights: list[Tensor], with_driv
     try:
         found = record(step, drives, state, weights)
     except (ShapeError, DTypeError) as error:
-        raise type(error)(f"{error} ({_place(view)})") from error
-    if changed := [name for name, value in _noted(view).items() if before.get(name) != value]:
-        raise CannotCompile(f"the step sets self.{changed[0]}", _place(view))
+        raise type(error)(f"{error} ({_location(view)})") from error
+    if changed := [name for name, value in _simple_attributes(view).items() if before.get(name) != value]:
+        raise CannotCompile(f"the step sets self.{changed[0]}", _location(view))
     return found, several
 
 
-def _other(field: Tensor) -> Tensor:
-    """A state with other numbers at each trace: a step that branches on them, unseen by torch, does something else."""
+def _random_state(field: Tensor) -> Tensor:
+    """A state with random numbers: a step that branches on them, unseen by torch, does something else at each trace."""
     leaf = fresh(field)
     with torch.no_grad():
         return leaf.normal_() if leaf.requires_grad else leaf
 
 
-def _opposite(field: Tensor) -> Tensor:
+def _negated(field: Tensor) -> Tensor:
     """The other sign, for a step that asks for it."""
     return fresh(-field) if field.requires_grad else field
 
 
-def _noted(view: Any) -> dict[str, str]:
+def _simple_attributes(view: Any) -> dict[str, str]:
     """The simple attributes of a cell, to be compared: a step that counts changes one."""
     return {name: repr(value) for name, value in vars(view).items() if isinstance(value, SIMPLE) and name != "_changes"}
 
 
-def _place(cell: Any) -> str:
+def _location(cell: Any) -> str:
     """Where the step is written."""
     code = getattr(type(cell).step, "__code__", None)
     return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
@@ -152,11 +153,11 @@ def _check_drive(cell: Any, width: int) -> None:
     """A drive that looks at other steps, or samples, cannot be computed step by step."""
     reference = cell.reference_weight
     x = torch.rand(9, 3, width, dtype=reference.dtype, device=reference.device)
-    near = 1e4 * torch.finfo(reference.dtype).eps  # another order of sums, never another formula
+    close = 1e4 * torch.finfo(reference.dtype).eps  # another order of sums, never another formula
     with torch.no_grad():
         whole, steps = cell.drive(x), [cell.drive(step) for step in x]
     tensors = whole if isinstance(whole, tuple) else (whole,)
     for k, tensor in enumerate(tensors):
         alone = torch.stack([s[k] if isinstance(whole, tuple) else s for s in steps])
-        if tensor.shape != alone.shape or not torch.allclose(tensor, alone, rtol=near, atol=near, equal_nan=True):
+        if tensor.shape != alone.shape or not torch.allclose(tensor, alone, rtol=close, atol=close, equal_nan=True):
             raise CannotCompile("drive() does not treat each step alone")

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram.errors import OptionError, check_choice
-from engram.loops import PLAIN, activate, check_activation_dtype
+from engram.loops import WITHOUT_BIAS, activate, check_activation_dtype
 from engram.maps import MapLike
 from engram.nn._bare_cell import BareCell
 from engram.nn._options import CommonOptions
@@ -44,7 +44,7 @@ class BilinearCell(BareCell):
         dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
-        check_choice("activation", activation, PLAIN)
+        check_choice("activation", activation, WITHOUT_BIAS)
         check_activation_dtype(activation, dtype or torch.get_default_dtype())
         if residual and input_size != hidden_size:
             raise OptionError(

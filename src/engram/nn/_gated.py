@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram.errors import check_choice
-from engram.loops import PLAIN, activate, check_activation_dtype
+from engram.loops import WITHOUT_BIAS, activate, check_activation_dtype
 from engram.maps import Givens, MapLike, make_map
 from engram.nn._bare_cell import BareCell
 from engram.nn._cell import Cell
@@ -144,7 +144,7 @@ class HenaffCell(Cell):
     equation = "h_t = act(W_ih x_t + b) + W_hh h_{t-1}"
 
     def __init__(self, input_size: int, hidden_size: int, *, activation: str = "relu", **options: Any) -> None:
-        check_choice("activation", activation, PLAIN)
+        check_choice("activation", activation, WITHOUT_BIAS)
         check_activation_dtype(activation, options.get("dtype") or torch.get_default_dtype())
         super().__init__(input_size, hidden_size, **options)
         self.activation = activation

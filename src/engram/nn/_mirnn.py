@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram.errors import check_choice
-from engram.loops import PLAIN, activate, check_activation_dtype
+from engram.loops import WITHOUT_BIAS, activate, check_activation_dtype
 from engram.nn._cell import Cell
 from engram.nn._options import MatrixOptions
 from engram.nn._recurrent import Recurrent
@@ -26,7 +26,7 @@ class MIRNNCell(Cell):
     equation = "h_t = act(alpha (W_hh h_{t-1}) (W_ih x_t) + beta_input W_ih x_t + beta_state W_hh h_{t-1} + b)"
 
     def __init__(self, input_size: int, hidden_size: int, *, activation: str = "tanh", **options: Any) -> None:
-        check_choice("activation", activation, PLAIN)
+        check_choice("activation", activation, WITHOUT_BIAS)
         check_activation_dtype(activation, options.get("dtype") or torch.get_default_dtype())
         super().__init__(input_size, hidden_size, **options)
         self.activation = activation

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import DTypeError, ShapeError, check_choice, check_flag, check_size, unknown
-from engram.loops import PLAIN, activate
+from engram.loops import WITHOUT_BIAS, activate
 
 
 class TensorNet(nn.Module, ABC):
@@ -66,7 +66,7 @@ class TensorNet(nn.Module, ABC):
         self.input_size, self.rank = check_size("input_size", input_size), check_size("rank", rank)
         self.output_size, self.steps = check_size("output_size", output_size), check_size("steps", steps, least=2)
         self.features = check_size("features", features, least=0) or input_size
-        self.activation = check_choice("activation", activation, PLAIN)
+        self.activation = check_choice("activation", activation, WITHOUT_BIAS)
         self.rescale, self.batch_first = rescale, batch_first
         self.map = nn.Linear(input_size, features, device=device, dtype=dtype) if features else None
 
