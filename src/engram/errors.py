@@ -33,7 +33,7 @@ class NonFiniteError(EngramError, ValueError):
 
 
 class ManifoldError(EngramError, ValueError):
-    """A matrix was assigned that does not keep the promise of its map."""
+    """A matrix was assigned that does not have the property of its map: it is not orthogonal, for example."""
 
 
 class DataError(EngramError, ValueError):

@@ -84,7 +84,7 @@ def test_the_contract_holds(make: type[Recurrent]) -> None:
     before = torch.random.get_rng_state()
     checked = check_contract(make)
     assert len(checked) == 11
-    assert all(len(clause) > 20 for clause in checked)
+    assert all(len(test) > 20 for test in checked)
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
@@ -123,14 +123,14 @@ BROKEN: list[tuple[type[Cell], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("broken", "clause"), BROKEN)
-def test_a_broken_cell_is_told_which_clause(broken: type[Cell], clause: str) -> None:
+@pytest.mark.parametrize(("broken", "test"), BROKEN)
+def test_a_broken_cell_is_told_which_test(broken: type[Cell], test: str) -> None:
     class Broken(Recurrent):
         cell = broken
 
     Broken.__qualname__ = "Broken"
     globals()["Broken"] = Broken  # where pickle looks for it
-    with pytest.raises(ContractError, match=f"Broken with num_layers=1, .* breaks the contract: {clause}") as caught:
+    with pytest.raises(ContractError, match=f"Broken with num_layers=1, .* breaks the contract: {test}") as caught:
         check_contract(Broken)
     assert isinstance(caught.value, EngramError)
     assert isinstance(caught.value, AssertionError)

@@ -48,20 +48,20 @@ def check_contract(make: Callable[..., Recurrent], tolerance: float = 1e-10) -> 
     try:
         for layers in (1, 2):
             for bidirectional in (False, True):
-                for clause in CLAUSES:
+                for test in TESTS:
                     torch.manual_seed(0)
                     layer = make(FEATURES, HIDDEN, layers, bidirectional=bidirectional, dtype=torch.float64)
                     with torch.no_grad():
-                        worst = clause(layer, torch.randn(TIME, BATCH, FEATURES, dtype=torch.float64))
+                        worst = test(layer, torch.randn(TIME, BATCH, FEATURES, dtype=torch.float64))
                     if not worst <= tolerance:
-                        name = (clause.__doc__ or "").strip().rstrip(".")
+                        name = (test.__doc__ or "").strip().rstrip(".")
                         raise ContractError(
                             f"{type(layer).__name__} with num_layers={layers}, bidirectional={bidirectional} "
                             f"breaks the contract: {name}. Largest difference {worst:.3g}, allowed {tolerance:.3g}"
                         )
     finally:
         torch.random.set_rng_state(torch_state)
-    return [(clause.__doc__ or "").strip() for clause in CLAUSES]
+    return [(test.__doc__ or "").strip() for test in TESTS]
 
 
 def _apart(a: Any, b: Any) -> float:
@@ -156,7 +156,7 @@ def _shapes(layer: Recurrent, x: Tensor) -> float:
     return 0.0 if fits else float("inf")
 
 
-def _begun(layer: Recurrent, x: Tensor) -> float:
+def _initial_state(layer: Recurrent, x: Tensor) -> float:
     """The initial state given by hand changes nothing."""
     return _apart(layer(x, layer.initial_state(BATCH)), layer(x))
 
@@ -216,7 +216,7 @@ def _differentiable(layer: Recurrent, x: Tensor) -> float:
     return 0.0 if right else float("inf")
 
 
-CLAUSES: tuple[Callable[[Recurrent, Tensor], float], ...] = (
-    _shapes, _begun, _pieces, _carried, _packed, _permuted, _batch_first, _unbatched, _saved, _segmented,
+TESTS: tuple[Callable[[Recurrent, Tensor], float], ...] = (
+    _shapes, _initial_state, _pieces, _carried, _packed, _permuted, _batch_first, _unbatched, _saved, _segmented,
     _differentiable,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The text of a generated loop while it is written: what things are called, where values lie, which group is open."""
+"""The text of a generated loop while it is written: names, the places of values, and the open group."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Group:
 
 
 class Writer:
-    """What a function of C grows in: names of sizes, numbers and arrays, scratch memory, lines, and the open group."""
+    """Collects a C function: names of sizes, numbers and arrays, scratch memory, lines, and the open group."""
 
     def __init__(self, program: Program, graph: Graph, real: torch.dtype) -> None:
         self.program, self.graph, self.real = program, graph, real
@@ -50,7 +50,7 @@ class Writer:
     # Names of what is given at run time.
 
     def stride(self, value: int) -> Number:
-        """As :meth:`size`; 1 is named, so that loops over neighbours are seen to be that."""
+        """As :meth:`size`; 1 is written out, so that the compiler sees loops over neighbouring numbers."""
         return ONE if value == 1 else self.size(value)
 
     def size(self, value: int) -> Number:
@@ -130,7 +130,7 @@ class Writer:
         return self.dense(Memory(f"({{i}} < alive_before ? {before} : {first})", kind), shape)
 
     def unwanted(self, value: int) -> str:
-        """Where an array that nobody wants goes: a row that is written again and again."""
+        """Memory for an array that nobody wants: one row, overwritten by every step."""
         memory = self.scratch(value)
         return memory.row("0")
 

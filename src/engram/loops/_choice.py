@@ -1,4 +1,4 @@
-"""Which executor is asked for: generated C where it can run, unless another is chosen."""
+"""Which executor is asked for. Default: generated C where it can run."""
 
 import os
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def chosen() -> str:
 
 
 def needs_plain(start: Tensor) -> bool:
-    """Whether the plain loop must run: on request, where only torch operations are seen into, and on empty batches."""
+    """Whether the plain loop must run: on request, under transforms of torch.func, and for empty batches."""
     return _chosen == "plain" or transformed() or start.numel() == 0
 
 

@@ -63,7 +63,7 @@ class Compiled:
     def variant(self, hoist: bool, rebuild: bool) -> "Variant":
         """The plan with these choices (:func:`engram.loops._plan.make_plan`), made when it is first asked for.
 
-        Buffers are kept whole where the size of what is kept must be known beforehand (torch.compile).
+        Without ``rebuild`` buffers are kept whole: torch.compile must know the size of what is kept beforehand.
         """
         if self.traced is None:
             raise CannotCompile(self.reason, self.line)

@@ -22,11 +22,11 @@ def convolve(input: Tensor, kernel: Tensor, back: Tensor | None = None) -> Tenso
     Shape:
         input ``(T, B, H)``, kernel and back ``(H, T)``; the result ``(T, B, H)``.
 
-    Zero-padded to at least 2T, so that nothing comes round the circle; the kernel of what is yet to come lies at the
-    end of the circle, which is before its beginning (Gu et al. 2022, S4).
+    Zero-padded to at least 2T, so that the circular convolution of the FFT does not wrap around; ``back`` is put at the
+    end of the padded kernel, which stands for negative lags (Gu et al. 2022, S4).
     """
     steps = input.shape[0]
-    if input.numel() == 0:  # the FFT refuses an empty batch; of these no numbers the kernels have a gradient of zero
+    if input.numel() == 0:  # the FFT refuses an empty batch; the gradients of the kernels are then zero
         return input * (kernel if back is None else kernel + back).sum(-1)
     size = fft_size(2 * steps)
     circle = torch.nn.functional.pad(kernel, (0, size - steps))

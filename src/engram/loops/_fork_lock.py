@@ -1,4 +1,4 @@
-"""A lock that survives a fork: in the child it is a new one, for a thread that held it is gone."""
+"""A lock that survives a fork: the child gets a new one, because the thread that held the old one is gone."""
 
 import os
 from threading import RLock

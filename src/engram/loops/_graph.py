@@ -1,9 +1,9 @@
 """The language of a loop: what happens to one row of a batch in one step, and what is shared by all rows and steps.
 
 A *row value* has a shape of its own, without the batch: ``(H)`` is ``(B, H)`` for a batch, ``(K, H)`` a buffer. A
-*shared* value (a weight, or what is made of weights) is the same for every row and step. Rows never meet: no node
-computes one row from another. The only place where rows come together is the gradient of a weight, a sum over all rows
-and steps (:class:`Meet`).
+*shared* value (a weight, or what is made of weights) is the same for every row and step. No node
+computes one row from another. Rows are added up in one place only, the gradient of a weight, which is a sum over all
+rows and steps (:class:`Meet`).
 
 =============  =====================================================================================================
 kind           result
@@ -30,7 +30,7 @@ import torch
 
 @dataclass(frozen=True)
 class Value:
-    """What is known of a value before the loop runs."""
+    """Shape and dtype of a value, and whether every row has its own (``rows``) or all share it."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -94,7 +94,7 @@ class Graph:
         line: str = "",
         rows: bool = True,
     ) -> int:
-        """A node with one result; what it is."""
+        """Add a node with one result; returns the number of the result."""
         result = self.value(shape, dtype, rows)
         self.nodes.append(Node(kind, args, (result,), info, line))
         return result

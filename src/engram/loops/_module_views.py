@@ -36,7 +36,7 @@ def with_tensors(module: nn.Module, tensors: dict[str, Tensor], prefix: str = ""
 
 
 def named(cell: Any, name: str) -> Tensor:
-    """A tensor of a cell; the dots of its name lead through modules."""
+    """A tensor of a cell by its name, with dots for modules inside the cell."""
     *path, last = name.split(".")
     for part in path:
         cell = cell._modules[part]

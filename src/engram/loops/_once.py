@@ -1,4 +1,4 @@
-"""A single step without a gradient, by the shortest way to C: what a program does that makes text."""
+"""A single step without a gradient, with few Python calls: for programs that generate text token by token."""
 
 from typing import Any
 

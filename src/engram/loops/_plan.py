@@ -1,4 +1,4 @@
-"""How a step is run over time: what leaves the loop, what the backward pass keeps, and what it computes again.
+"""How a step is run over time: what runs outside the loop, what is kept for the backward pass, what is computed again.
 
 The forward pass of a chunk of steps is: products of the drive for all its rows at once (``hoisted``), then the loop
 (:attr:`Plan.forward`). The backward pass of a chunk is: those products again, the loop backwards
@@ -32,7 +32,7 @@ def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
     output, new = step.outputs[0], step.outputs[1:]
 
     # The step: shared nodes before the loop, products of the drive for all rows at once, the rest in the loop.
-    # Some of the step only its gradient reads: the place of a largest number, say.
+    # Some values of the step are read by its gradient alone, such as the place of a largest number.
     gradients = [gradient for gradient in step.gradients if gradient is not None]
     later, sums = used_with_meets(second, gradients, {meet.result: meet for meet in graph.meets})
     read = [a for node in later for a in node.args]
@@ -81,7 +81,7 @@ def _targets(rows: list[Node], early: set[int], values: list[Value], read: set[i
 
 
 def _with_bias(nodes: list[Node], wanted: set[int], values: list[Value]) -> list[Node]:
-    """A vector that is added to a product alone becomes the product's third operand: one pass less over the rows."""
+    """A vector that is added to a product becomes the product's third operand: one pass less over the rows."""
     uses = Counter(a for node in nodes for a in node.args) + Counter(wanted)
     makers = {node.result: node for node in nodes}
     taken, found = set(), []

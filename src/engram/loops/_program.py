@@ -60,7 +60,7 @@ class Plan:
     hoisted_arrays: dict[str, int]
     forward: Program
     kept: dict[str, int]
-    """Arrays that the forward pass keeps for the backward pass: beside ``output``, which there is anyway."""
+    """Arrays that the forward pass keeps for the backward pass, in addition to ``output``."""
     backward: Program | None
     outgoing: list[Node]
     meets: list[Meet]
@@ -70,11 +70,11 @@ class Plan:
     arriving: list[int | None]
     """dL/d of each field of the new state, as the backward loop is given it."""
     seen: dict[int, Source]
-    """Where each row value that outgoing nodes and meets read lies."""
+    """Where to find each row value that outgoing nodes and sums over rows read."""
     functions: dict[bool, Any] = field(default_factory=dict)
     """What :mod:`._run` made of ``before``, for the forward pass alone and for both."""
     early: int = 0
-    """So many of ``before`` are for the forward pass."""
+    """How many nodes of ``before`` the forward pass needs; they come first."""
     hoist_again: bool = False
     """Whether the backward pass reads products of the drive."""
 
@@ -95,7 +95,7 @@ class Plan:
         }
 
     def keep_weights(self, used: AbstractSet[int]) -> None:
-        """Take those that are not used out of the lists."""
+        """Remove the other weights from the lists."""
         pairs = [(w, g) for w, g in zip(self.weights, self._of_weights(), strict=True) if w in used]
         rows = self.gradients[: len(self.drives) + len(self.states)]
         self.weights, self.gradients = [w for w, _ in pairs], [*rows, *(g for _, g in pairs)]

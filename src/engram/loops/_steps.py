@@ -1,4 +1,4 @@
-"""Which rows are alive at which step: the one place that knows how dense and packed sequences lie in memory.
+"""Which rows are alive at each step, for dense and for packed sequences.
 
 A dense batch is ``(T, B, ...)``. A packed one is ``(rows, ...)``, step after step, with ``sizes[t]`` rows alive at
 step t; sizes never grow, so row i of step t continues row i of step t-1 (torch.nn.utils.rnn.PackedSequence).

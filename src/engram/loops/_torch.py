@@ -1,7 +1,7 @@
 """A program run as torch operations, step by step: any device and dtype, no autograd graph.
 
-A program becomes a Python function (:mod:`._torch_step`), so that nothing but torch's own calls is left at a step.
-:func:`run_nodes` runs nodes one by one, for what is done once: before, after and beside the loop.
+A program becomes a Python function (:mod:`._torch_step`), so that a step costs only torch's own calls.
+:func:`run_nodes` runs nodes one by one, for what runs outside the loop.
 """
 
 from collections.abc import Callable, Iterable

@@ -11,8 +11,8 @@ from engram.loops._trace import CannotCompile, Ref
 
 aten = torch.ops.aten
 SAFE = {
-    aten._conj.default: aten.conj_physical.default,  # our products read memory, where a lazy conjugate is not yet
-    aten.view.default: aten.reshape.default,  # a weight may lie in memory in another way than when it was traced
+    aten._conj.default: aten.conj_physical.default,  # our products read memory: a lazy conjugate is not there yet
+    aten.view.default: aten.reshape.default,  # a weight may have other strides than when it was traced
     aten._unsafe_view.default: aten.reshape.default,
 }
 TRANSPOSES = (aten.t.default, aten.transpose.int)

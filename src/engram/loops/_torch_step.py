@@ -1,8 +1,8 @@
 """A program as a Python function of one step, with as few torch calls, and as little memory, as it needs.
 
-A call costs a microsecond or two, and fresh memory costs more. So a sum takes the product in it along (``addmm``,
-``addcmul``); a result is computed where it belongs (``out=``), in its row of an array or in a *slot*, memory that is
-used again at every step; and what nobody asked for is left out.
+A call costs a microsecond or two, and fresh memory costs more. So a sum and the product in it are one call (``addmm``,
+``addcmul``); a result is written at once (``out=``) to its row of an array, or to a *slot*, memory that every step uses
+again; and results that nothing reads are not computed.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ TAKES_OUT = {
     aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.tanh.default, aten.sigmoid.default,
     aten.neg.default, aten.exp.default, aten.abs.default,
 }  # fmt: skip
-INTO = {  # those that call it another name
+INTO = {  # operations whose ``out`` has another name
     aten.tanh_backward.default: aten.tanh_backward.grad_input,
     aten.sigmoid_backward.default: aten.sigmoid_backward.grad_input,
     aten.threshold_backward.default: aten.threshold_backward.grad_input,
@@ -62,7 +62,7 @@ def step_function(program: Program, graph: Graph, wanted: tuple[str, ...]) -> St
 
 
 def _prepared(matrix: Tensor) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """rows @ matrix and start + rows @ matrix: by C if there is any, where bits do not depend on threads."""
+    """rows @ matrix, and start + rows @ matrix; by C if it is compiled: same bits for any number of threads."""
     if compiled_for(matrix) is not None:
         times = Multiplier(matrix)
         return times, lambda start, rows, out=None: torch.add(start, times(rows), out=out)
@@ -74,7 +74,7 @@ def _prepared(matrix: Tensor) -> tuple[Callable[..., Tensor], Callable[..., Tens
 
 @dataclass
 class _Line:
-    """``results = expression``; where there is a place for the result, it is ``into``, a text with a gap for it."""
+    """``results = expression``; ``into``, if there is one, is the call with a gap for where the result is written."""
 
     results: list[int]
     reads: tuple[int, ...]
@@ -146,7 +146,7 @@ class _Text:
         return found
 
     def find_places(self, lines: list[_Line]) -> set[str]:
-        """Where each line writes to, if it can be told; the arrays that are filled so."""
+        """Choose where each line writes its result; returns the arrays that are filled in this way."""
         end = self.ends(lines)
         filled: set[str] = set()
         until: list[float] = []  # of each slot, the last line that reads what is in it

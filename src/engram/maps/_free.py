@@ -1,4 +1,4 @@
-"""No promise at all."""
+"""Matrices without any constraint."""
 
 import math
 

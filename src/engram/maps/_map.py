@@ -21,7 +21,7 @@ FreeParameters = Tensor | tuple[Tensor, ...]
 class Map(nn.Module, ABC):
     """A square matrix that keeps a property (its promise), computed from free parameters.
 
-    ``register_parametrization(module, "weight", SomeMap(n))`` makes ``module.weight`` keep the promise however the
+    ``register_parametrization(module, "weight", SomeMap(n))`` makes ``module.weight`` keep the property however the
     free parameters are trained. Any module with a square weight will do; engram's layers take a map by name, and
     :func:`engram.maps.orthogonal` does it in one line.
 
@@ -82,11 +82,11 @@ class Map(nn.Module, ABC):
 
     @abstractmethod
     def free(self, matrix: Tensor) -> FreeParameters:
-        """Free parameters that give this matrix, which is known to keep the promise."""
+        """Free parameters that give this matrix, which is known to have the property."""
 
     @abstractmethod
     def distance(self, matrix: Tensor) -> float:
-        """How far a matrix is from keeping the promise; 0 if it does."""
+        """How far a matrix is from having the property; 0 if it has it."""
 
     @abstractmethod
     def sample_free(self, generator: torch.Generator | None, complex: bool = False) -> tuple[Tensor, ...]:
@@ -99,7 +99,7 @@ class Map(nn.Module, ABC):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """A random matrix ``(N, N)`` that keeps the promise. A real ``dtype`` gives the precision of a complex map."""
+        """A random matrix ``(N, N)`` with the property. A real ``dtype`` gives the precision of a complex map."""
         kind, place = dtype or torch.get_default_dtype(), device or torch.get_default_device()
         twin = copy.deepcopy(self)  # sampling may move a base point or a permutation: not this map's own
         with torch.device("cpu"):  # the same numbers for every device, and numbers at all for meta
@@ -120,7 +120,7 @@ class Map(nn.Module, ABC):
         return self._changed(precise, free)
 
     def error(self, *free: Tensor) -> float:
-        """How far rounding has carried the matrix of these free parameters from the promise."""
+        """How far rounding has carried the matrix of these free parameters from the property."""
         return self.distance(self.forward(*free).detach())
 
     @property
@@ -132,7 +132,7 @@ class Map(nn.Module, ABC):
         return True
 
     def contains(self, matrix: Tensor, eps: float | None = None) -> bool:
-        """Whether a matrix keeps the promise to within ``eps`` (default: :func:`rounding` of its dtype).
+        """Whether a matrix has the property to within ``eps`` (default: :func:`rounding` of its dtype).
 
         If so it can be assigned, where the map ``has_inverse``.
         """
@@ -193,7 +193,7 @@ class Map(nn.Module, ABC):
         return free[0] if len(free) == 1 and free[0].dtype == matrix.dtype else free
 
     def no_inverse(self, reason: str) -> ManifoldError:
-        """The refusal of a matrix that keeps the promise but whose parameters cannot be found."""
+        """The refusal of a matrix that has the property but whose parameters cannot be found."""
         return ManifoldError(
             f"{type(self).__name__}({self.extra_repr()}) has no formula for its inverse{reason}. Assign what the map "
             "itself sampled with sample(), or load a state_dict"
@@ -241,7 +241,7 @@ def _equal(sampled: Tensor, matrix: Tensor) -> bool:
 
 
 def rounding(dtype: torch.dtype) -> float:
-    """How far from a promise still counts as keeping it: 1e-10 in float64, 1e-4 in float32, 0.1 in 8 or 11 bits."""
+    """The distance at which a matrix still has its property: 1e-10 in float64, 1e-4 in float32, 0.1 in 8 or 11 bits."""
     return {8: 1e-10, 4: 1e-4}.get(dtype.to_real().itemsize, 0.1)
 
 

@@ -1,4 +1,4 @@
-"""Maps that store the matrix itself and keep it near, or on, the promise by other means than a formula."""
+"""Maps that store the matrix itself, and keep its property exactly or nearly by other means than a formula."""
 
 import torch
 from torch import Tensor

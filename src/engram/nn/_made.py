@@ -101,7 +101,7 @@ class Made(TorchNames):
         """A copy of the layer with other arguments; weights that keep their name and shape keep their numbers.
 
         ``layer.replace(batch_first=True)``, ``layer.replace(num_layers=1)``, ``layer.replace(map="cayley")``: a map
-        refuses a matrix that does not keep its promise. What does not fit is initialised anew. With a class the copy is
+        refuses a matrix without its property. What does not fit is initialised anew. With a class the copy is
         a layer of that class, made with the arguments of the base that both have: ``layer.replace(RNN)``.
         """
         own = written_class(self) if parametrize.is_parametrized(self) else type(self)

@@ -128,7 +128,7 @@ def memory_capacity(
         model: a module, or a :class:`Subject`.
         lags: the longest lag.
         steps: at how many steps of a sequence the state is read, after ``lags`` steps. Default: a tenth of ``lags``, at
-            most 20. (A memory without end also holds inputs from before the longest lag; they are not counted.)
+            most 20. (An unlimited memory also holds inputs from before the longest lag; they are not counted.)
         samples: of each half. Default: 20 N, between 2,000 and 10,000.
         seed: random seed of the inputs.
     """

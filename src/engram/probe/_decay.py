@@ -8,7 +8,7 @@ import numpy as np
 LEFT = 0.01
 """Below one hundredth of the largest value counts as gone."""
 FEW = 3
-"""Fewer points than this show no law."""
+"""With fewer points no decay pattern is fitted."""
 
 
 @dataclass(frozen=True)

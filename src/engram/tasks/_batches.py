@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Batches(Protocol):
-    """``batches[k]`` is the k-th batch, k = 0, 1, ... without end; an epoch is ``per_epoch`` of them."""
+    """``batches[k]`` is the k-th batch, for every k >= 0; an epoch is ``per_epoch`` of them."""
 
     @property
     def per_epoch(self) -> int:

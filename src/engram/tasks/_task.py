@@ -127,8 +127,8 @@ class Task(ABC):
             split: ``"train"``, ``"valid"`` or ``"test"``.
             batch_size: B.
             seed: random seed of the sequences and their order. Default: 0.
-            size: how many sequences the split has. Default: 0: ``train`` then gives fresh ones without end, and data
-                sets give all of theirs.
+            size: how many sequences the split has. Default: 0, no limit: ``train`` samples fresh sequences, and
+                data sets give all of theirs.
         """
         if split != "train":
             return Resampled(self.sample, size, batch_size, seed, split)
