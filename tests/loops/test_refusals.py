@@ -70,8 +70,8 @@ def counts(cell: OwnCell, x: Tensor, h: Tensor) -> Tensor:
 
 
 REFUSED: dict[str, tuple[Step, str]] = {
-    "rows_meet": (rows_meet, "rows of the batch meet"),
-    "rows_shift": (rows_shift, "rows of the batch meet"),
+    "rows_meet": (rows_meet, "rows of the batch are mixed"),
+    "rows_shift": (rows_shift, "rows of the batch are mixed"),
     "branch": (branch, "depends on the values of a tensor"),
     "mask_as_index": (mask_as_index, "changes from call to call"),
     "unknown": (unknown, "aten.sort.default is not known"),

@@ -65,7 +65,7 @@ def layer_norm(w: Lowering, call: Call) -> None:
 def _last_axes(w: Lowering, value: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     rank = len(w.graph.values[value].shape)
     if len(shape) > rank:
-        raise w.error("rows of the batch meet")
+        raise w.error("rows of the batch are mixed")
     return tuple(range(rank - len(shape), rank))
 
 

@@ -57,7 +57,7 @@ class Lowering:
         fold = (large[differing[0]] - small[differing[0]]) // (BATCHES[1] - BATCHES[0])
         sizes = (small[differing[0]], large[differing[0]])
         if len(differing) > 1 or sizes != (BATCHES[0] * fold, BATCHES[1] * fold):
-            raise self.error("rows of the batch meet")
+            raise self.error("rows of the batch are mixed")
         return Place(differing[0], fold)
 
     def error(self, reason: str) -> CannotCompile:
@@ -123,7 +123,7 @@ class Lowering:
     def meet(self, n: int, left: int, right: int | None = None) -> None:
         """The tensor n of the record is a sum over rows."""
         if not self.gradient:
-            raise self.error("rows of the batch meet")
+            raise self.error("rows of the batch are mixed")
         tensor = self.small.tensors[n]
         self.known[n] = self.graph.value(tuple(tensor.shape), tensor.dtype, False)
         self.graph.meets.append(Meet(self.known[n], left, right, tuple(tensor.shape)))
@@ -141,12 +141,12 @@ class Lowering:
         padded = (1,) * (rank - len(shape)) + shape
         if own is not None:
             if own.axis + rank - len(shape) != place.axis or own.fold != place.fold:
-                raise self.error("rows of the batch meet")
+                raise self.error("rows of the batch are mixed")
             return self.reshape(self.known[n], place.row(padded))
         if rank > len(shape) and place.axis < rank - len(shape) and place.fold == 1:
             return self.known[n]  # lies behind the batch: broadcasts as it is
         if padded[place.axis] != 1:
-            raise self.error("rows of the batch are told apart by their number")
+            raise self.error("rows of the batch are treated differently by their position")
         whole = (*padded[: place.axis], *((1,) if place.fold > 1 else ()), *padded[place.axis + 1 :])
         return self.reshape(self.known[n], whole)
 
@@ -157,5 +157,5 @@ class Lowering:
         if place is None:
             return axis
         if axis == place.axis:
-            raise self.error("rows of the batch meet")
+            raise self.error("rows of the batch are mixed")
         return axis if axis < place.axis else axis - (place.fold == 1)

@@ -79,7 +79,7 @@ def pointwise(w: Lowering, call: Call) -> None:
     (n,) = call.results
     place = w.place(n)
     if place is None:
-        raise w.error("rows of the batch meet")
+        raise w.error("rows of the batch are mixed")
     rank, numbers = len(w.shape(n)), []
 
     def operand(item: Any) -> Any:
@@ -138,14 +138,14 @@ def reshape(w: Lowering, call: Call) -> None:
     n, source = call.results[0], call.args[0].number
     before, after = place_of(w, source), place_of(w, n)
     if prod(w.shape(source)[: before.axis]) != prod(w.shape(n)[: after.axis]):
-        raise w.error("rows of the batch meet")
+        raise w.error("rows of the batch are mixed")
     w.known[n] = w.reshape(w.known[source], after.row(w.shape(n)))
 
 
 def place_of(w: Lowering, n: int) -> Place:
     place = w.place(n)
     if place is None:
-        raise w.error("rows of the batch meet")
+        raise w.error("rows of the batch are mixed")
     return place
 
 

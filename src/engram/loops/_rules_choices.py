@@ -15,7 +15,7 @@ def gather(w: Lowering, call: Call) -> None:
     n, (source, axis, index) = call.results[0], call.args[:3]
     axis = w.axis(source.number, axis)
     if w.place(index.number) != w.place(source.number):
-        raise w.error("rows of the batch meet")
+        raise w.error("rows of the batch are mixed")
     args, shape = (w.known[source.number], w.known[index.number]), w.value(index.number).shape
     w.known[n] = w.graph.add("gather", args, shape, w.dtype(n), axis, w.line)
 
@@ -24,7 +24,7 @@ def gather(w: Lowering, call: Call) -> None:
 def scatter_add(w: Lowering, call: Call) -> None:
     n, (base, axis, index, source) = call.results[0], call.args
     if not {w.place(base.number), w.place(index.number), w.place(source.number)} == {Place(0, 1)}:
-        raise w.error("rows of the batch meet")
+        raise w.error("rows of the batch are mixed")
     args = (w.known[base.number], w.known[index.number], w.known[source.number])
     shape, axis = w.value(base.number).shape, w.axis(base.number, axis)
     w.known[n] = w.graph.add("scatter_add", args, shape, w.dtype(n), axis, w.line)
@@ -81,7 +81,7 @@ def rowwise(w: Lowering, call: Call) -> None:
     """torch's operation as it is, on rows that lie along the first axis."""
     n, source = call.results[0], call.args[0].number
     if w.place(source) != Place(0, 1) or w.place(n) != Place(0, 1):
-        raise w.error("rows of the batch meet")
+        raise w.error("rows of the batch are mixed")
     dims = call.args[1] if len(call.args) > 1 else ()
     for d in dims if isinstance(dims, (tuple, list)) else (dims,):
         w.axis(source, d)

@@ -122,7 +122,7 @@ def roll(w: Lowering, call: Call) -> None:
     source, shifts = call.args[0].number, call.args[1]
     axes = call.args[2] if len(call.args) > 2 else ()
     if not axes:
-        raise w.error("rows of the batch meet")
+        raise w.error("rows of the batch are mixed")
     value = w.known[source]
     for shift, axis in zip(shifts, axes, strict=True):
         axis = w.axis(source, axis)

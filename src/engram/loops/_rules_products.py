@@ -33,7 +33,7 @@ def _multiply(w: Lowering, n: int, a: int, b: int) -> None:
     left, right = w.place(a), w.place(b)
     if left and right:
         if (left.axis, right.axis) != (1, 0):
-            raise w.error("rows of the batch meet")
+            raise w.error("rows of the batch are mixed")
         first = w.known[a] if left.fold == 1 else permuted(w, w.known[a], (1, 0))
         w.meet(n, first, w.known[b])
     elif left and left.axis == 0:
@@ -41,7 +41,7 @@ def _multiply(w: Lowering, n: int, a: int, b: int) -> None:
     elif right and right.axis == 1 and right.fold == 1:
         w.known[n] = product(w, w.known[b], _transposed(w, w.known[a]))
     else:
-        raise w.error("rows of the batch meet")
+        raise w.error("rows of the batch are mixed")
 
 
 def product(w: Lowering, rows: int, matrix: int) -> int:
@@ -83,7 +83,7 @@ def bmm(w: Lowering, call: Call) -> None:
             found = inner(w, w.reshape(first, (x[0], 1, x[1])), second)
             w.known[n] = w.reshape(found, (x[0], w.shape(n)[2]))
     else:
-        raise w.error("rows of the batch meet")
+        raise w.error("rows of the batch are mixed")
 
 
 def inner(w: Lowering, a: int, b: int) -> int:

@@ -47,7 +47,7 @@ def reduction(w: Lowering, call: Call) -> None:
     n, source = call.results[0], call.args[0].number
     axes = call.args[1] if len(call.args) > 1 else None
     if axes is None:
-        raise w.error("rows of the batch meet")
+        raise w.error("rows of the batch are mixed")
     axes = axes if isinstance(axes, (tuple, list)) else (axes,)
     keep = bool(call.args[2]) if len(call.args) > 2 else bool(call.kwargs.get("keepdim", False))
     row_axes = tuple(w.axis(source, a) for a in (axes or range(len(w.shape(source)))))
