@@ -71,7 +71,7 @@ class AgedRNN(Recurrent):
 
 
 class MeetingCell(Cell):
-    equation = "h_t = tanh(W^T W h_{t-1} + W_ih x_t + b) - mean of h_{t-1} over the batch: rows are mixed, there is no plan"
+    equation = "h_t = tanh(W^T W h_{t-1} + W_ih x_t + b) - mean of h_{t-1} over the batch: rows are mixed, no plan"
 
     def step(self, drive: Tensor, state: Tensor) -> Tensor:
         turned = (state @ self.weight_hh.mT) @ self.weight_hh  # a weight beside its transpose
