@@ -2,8 +2,8 @@
 
 No product is computed twice, except one of few inputs, which costs less than keeping its result. So every path from a
 product, or from the state before, to a value that the gradient reads must pass through a value that is kept: a smallest
-vertex cut, found by maximum flow (Ford and Fulkerson 1956) on a graph of a few dozen nodes. Of several smallest cuts the
-one nearest to the gradient is taken, which leaves the least to compute again.
+vertex cut, found by maximum flow (Ford and Fulkerson 1956) on a graph of a few dozen nodes. Of several smallest cuts
+the one nearest to the gradient is taken, which leaves the least to compute again.
 """
 
 from collections import defaultdict, deque
