@@ -61,7 +61,7 @@ def test_cuts_cover_every_row_once(alive: list[int], chunk_bytes: int) -> None:
     """Chunks follow each other without gap or overlap, in either direction, and each holds whole steps."""
     whole = Span.whole(alive, reverse=False)
     cuts = whole.chunks(ROW, chunk_bytes, backwards=False)
-    assert [cut.begin for cut in cuts] == [0, *(cut.end for cut in cuts[:-1])]
+    assert [cut.start for cut in cuts] == [0, *(cut.end for cut in cuts[:-1])]
     assert cuts[-1].end == 7
     assert [row for cut in cuts for row in range(cut.rows.start, cut.rows.stop)] == list(range(sum(alive)))
     assert [t for cut in cuts for t in cut.order()] == list(range(7))
@@ -69,7 +69,7 @@ def test_cuts_cover_every_row_once(alive: list[int], chunk_bytes: int) -> None:
     for reverse in (False, True):
         backwards = Span.whole(alive, reverse).chunks(ROW, chunk_bytes, backwards=True)
         assert [t for cut in backwards for t in cut.order()] == (list(range(7)) if reverse else list(range(7))[::-1])
-    assert [cut.end - cut.begin for cut in backwards] == [cut.end - cut.begin for cut in cuts]
+    assert [cut.end - cut.start for cut in backwards] == [cut.end - cut.start for cut in cuts]
 
 
 def test_memory_of_the_backward_pass_is_one_chunk(

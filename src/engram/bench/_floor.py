@@ -62,7 +62,7 @@ def products_of(layer: Recurrent) -> Products | None:
     backward = [shape(node) for node in plan.backward.nodes if node.kind == "product"]
     if not forward:
         return None
-    pairs = [(meet.left, meet.right) for meet in plan.meets if meet.right is not None]
+    pairs = [(row_sum.left, row_sum.right) for row_sum in plan.row_sums if row_sum.right is not None]
     wanted, needed = [value for pair in pairs for value in pair], set()
     while wanted:
         value = wanted.pop()

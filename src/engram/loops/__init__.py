@@ -13,8 +13,8 @@ from engram.loops._export import exporting, scan_steps
 from engram.loops._linear_scan import in_blocks, linear_scan, linear_scan_last
 from engram.loops._loop import last, loop
 from engram.loops._memory import free_workspaces
-from engram.loops._once import step_in_place
 from engram.loops._plain import scan
+from engram.loops._single_step import step_in_place
 from engram.loops._status import status
 from engram.maps import without_autocast
 

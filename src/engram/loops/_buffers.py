@@ -44,7 +44,7 @@ class Changes:
         return {f"changed{k}": torch.cat([old[at] for at in sorted(old)]) for k, old in self.old_slots.items()}
 
 
-def take_up(plan: Plan, arrays: Arrays) -> None:
+def start_rebuilding(plan: Plan, arrays: Arrays) -> None:
     """Before the backward pass: the buffers as they were at the end, and where the changes of each row start."""
     for k in plan.gradient_loop.rebuilt:
         arrays.tensors[f"rebuilt{k}"] = arrays.tensors[f"final{k}"].clone()
@@ -52,7 +52,7 @@ def take_up(plan: Plan, arrays: Arrays) -> None:
         arrays.tensors[f"counts{k}"] = torch.cat([counts.new_zeros(1), counts])
 
 
-def put_back(plan: Plan, arrays: Arrays, chunk: Span) -> None:
+def restore_slots(plan: Plan, arrays: Arrays, chunk: Span) -> None:
     """The slots of a chunk, each at its place again: for the backward loop."""
     for k, value in plan.gradient_loop.rebuilt.items():
         counts, start, stop = arrays.tensors[f"counts{k}"], chunk.rows.start, chunk.rows.stop

@@ -87,9 +87,9 @@ def layer_norm_backward(w: Lowering, call: Call) -> None:
         w.known[to_input] = w.op(aten.mul.Tensor, Ref(rest), Ref(w.known[scale.number]))
     before = tuple(range(len(w.graph.values[x].shape) - len(shape)))
     if wanted[1] and weight is not None:
-        w.meet(to_weight, w.reduce("sum", w.op(aten.mul.Tensor, Ref(g), Ref(normal)), before, keep=False))
+        w.sum_rows(to_weight, w.reduce("sum", w.op(aten.mul.Tensor, Ref(g), Ref(normal)), before, keep=False))
     if wanted[2] and bias is not None:
-        w.meet(to_bias, w.reduce("sum", g, before, keep=False))
+        w.sum_rows(to_bias, w.reduce("sum", g, before, keep=False))
 
 
 @rule(aten.linalg_vector_norm.default)

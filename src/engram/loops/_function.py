@@ -15,7 +15,7 @@ from engram.loops._compile import Compiled, Variant
 from engram.loops._export import in_form
 from engram.loops._layout import Arrays, Span
 from engram.loops._lower import Lowered
-from engram.loops._memory import seen_as
+from engram.loops._memory import same_memory
 from engram.loops._module_views import tensors_of, with_tensors
 from engram.loops._plain import scan
 from engram.loops._program import Plan
@@ -27,18 +27,20 @@ from engram.state import each, parts
 
 class LoopFunction(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, found: Compiled, sizes: Tensor | None, reverse: bool, whole: bool, *tensors: Tensor) -> Any:
-        keep = whole and any(ctx.needs_input_grad)
+    def forward(
+        ctx: Any, found: Compiled, sizes: Tensor | None, reverse: bool, all_steps: bool, *tensors: Tensor
+    ) -> Any:
+        keep = all_steps and any(ctx.needs_input_grad)
         variant = variant_of(found, list(tensors), sizes)
-        arrays, final = run_forward(variant, list(tensors), sizes, reverse, keep, whole)
+        arrays, final = run_forward(variant, list(tensors), sizes, reverse, keep, all_steps)
         ctx.variant, ctx.versions = variant, _versions(variant.plan)
-        ctx.traced, ctx.reverse, ctx.whole = found.traced, reverse, whole
+        ctx.traced, ctx.reverse, ctx.all_steps = found.traced, reverse, all_steps
         ctx.names = list(arrays) if keep else []
         ctx.save_for_backward(sizes, *tensors, *(arrays.values() if keep else ()))
         ctx.set_materialize_grads(False)
         fixed = [tensor for tensor in final if not (tensor.is_floating_point() or tensor.is_complex())]
         ctx.mark_non_differentiable(*fixed)
-        return (arrays["output"], *final) if whole else tuple(final)
+        return (arrays["output"], *final) if all_steps else tuple(final)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
@@ -49,7 +51,7 @@ class LoopFunction(torch.autograd.Function):
         if all(grad is None for grad in grads):
             return (None,) * (4 + count)
         needs = list(ctx.needs_input_grad[4:])
-        grad_output, grad_final = (grads[0], grads[1:]) if ctx.whole else (None, grads)
+        grad_output, grad_final = (grads[0], grads[1:]) if ctx.all_steps else (None, grads)
         batched = any(grad is not None and is_legacy_batchedtensor(grad) for grad in grads)
         if _versions(ctx.variant.plan) != ctx.versions:
             raise RuntimeError(
@@ -57,10 +59,10 @@ class LoopFunction(torch.autograd.Function):
                 "backward pass. Make it a buffer of the cell, or do not change it"
             )
         if torch.is_grad_enabled() or transformed() or batched:  # a second derivative, or many first ones at once
-            given = grads if ctx.whole else (None, *grads)
-            found = by_plain(ctx.traced, tensors, sizes, ctx.reverse, needs, given)
+            given = grads if ctx.all_steps else (None, *grads)
+            found = plain_gradients(ctx.traced, tensors, sizes, ctx.reverse, needs, given)
         else:
-            if not ctx.whole:
+            if not ctx.all_steps:
                 arrays, _ = run_forward(ctx.variant, tensors, sizes, ctx.reverse, True, True)
             found = run_backward(ctx.variant, grad_output, list(grad_final), tensors, arrays, sizes, ctx.reverse, needs)
         return (None, None, None, None, *found)
@@ -72,11 +74,11 @@ def _versions(plan: Plan) -> list[int]:
 
 
 def variant_of(found: Compiled, tensors: list[Tensor], sizes: Tensor | None) -> Variant:
-    like, batch = tensors[0], tensors[0].shape[1] if sizes is None else int(sizes[0])
-    return found.choose(like, batch)
+    batch = tensors[0].shape[1] if sizes is None else int(sizes[0])
+    return found.choose(tensors[0], batch)
 
 
-def divided(plan: Plan | Lowered, tensors: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+def split_tensors(plan: Plan | Lowered, tensors: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
     d, s = len(plan.drives), len(plan.states)
     return tensors[:d], tensors[d : d + s], tensors[d + s :]
 
@@ -97,8 +99,8 @@ def check_given(plan: Plan, drives: list[Tensor], start: list[Tensor], weights: 
             raise DTypeError(f"{what} must be of {kind.dtype} here, got {tensor.dtype}. Convert it: .to({kind.dtype})")
 
 
-def numbers_of(tensor: Tensor) -> Tensor:
-    """The same tensor in memory as it is: C would read past what torch negates, conjugates or zeroes only later."""
+def materialised(tensor: Tensor) -> Tensor:
+    """The tensor with its numbers in memory: C does not see what torch negates, conjugates or zeroes only when read."""
     tensor = tensor.detach()
     if tensor._is_zerotensor():
         return tensor.clone()
@@ -109,7 +111,7 @@ def _rows(drive: Tensor, sizes: Tensor | None) -> Tensor:
     return (drive if sizes is not None else drive.flatten(0, 1)).contiguous()
 
 
-def _own(field: Tensor, others: list[Tensor]) -> Tensor:
+def _in_own_memory(field: Tensor, others: list[Tensor]) -> Tensor:
     """A field, or a gradient, in memory of its own: whoever changes it in place changes nothing else."""
     memory = field.untyped_storage()
     shared = any(memory.data_ptr() == other.untyped_storage().data_ptr() for other in others)
@@ -117,21 +119,21 @@ def _own(field: Tensor, others: list[Tensor]) -> Tensor:
 
 
 def run_forward(
-    variant: Variant, tensors: list[Tensor], sizes: Tensor | None, reverse: bool, keep: bool, whole: bool
+    variant: Variant, tensors: list[Tensor], sizes: Tensor | None, reverse: bool, keep: bool, all_steps: bool
 ) -> tuple[dict[str, Tensor], list[Tensor]]:
     """The arrays of a forward pass (``output`` in the form of the input), and the last state."""
     plan = variant.plan
-    drives, start, weights = divided(plan, [numbers_of(tensor) for tensor in tensors])
+    drives, start, weights = split_tensors(plan, [materialised(tensor) for tensor in tensors])
     check_given(plan, drives, start, weights, sizes)
     span = Span.whole(step_sizes(drives[0], sizes), reverse)
     rows, start = [_rows(drive, sizes) for drive in drives], [field.contiguous() for field in start]
     with torch.no_grad(), without_autocast(start[0]):
-        arrays, final = _run.forward(plan, variant.executor(start[0]), rows, start, weights, span, keep, whole)
-    final = [_own(field, [*start, *arrays.values(), *final[:k]]) for k, field in enumerate(final)]
+        arrays, final = _run.forward(plan, variant.executor(start[0]), rows, start, weights, span, keep, all_steps)
+    final = [_in_own_memory(field, [*start, *arrays.values(), *final[:k]]) for k, field in enumerate(final)]
     arrays |= {f"final{k}": final[k] for k in plan.forward.changes if keep}
-    if whole and sizes is None:
+    if all_steps and sizes is None:
         output = arrays["output"]
-        arrays["output"] = seen_as(output, (len(span.alive), span.alive[0], *output.shape[1:]))
+        arrays["output"] = same_memory(output, (len(span.alive), span.alive[0], *output.shape[1:]))
     return arrays, final
 
 
@@ -147,16 +149,16 @@ def run_backward(
 ) -> list[Tensor | None]:
     """One gradient per tensor; None where none is needed."""
     plan = variant.plan
-    drives, start, weights = divided(plan, [numbers_of(tensor) for tensor in tensors])
+    drives, start, weights = split_tensors(plan, [materialised(tensor) for tensor in tensors])
     span = Span.whole(step_sizes(drives[0], sizes), reverse)
     rows, start = [_rows(drive, sizes) for drive in drives], [field.contiguous() for field in start]
     flat = {
         name: array.flatten(0, 1) if sizes is None and name == "output" else array for name, array in arrays.items()
     }
     flat |= {f"drive{k}": drive for k, drive in enumerate(rows)}
-    grad_final = [None if grad is None else numbers_of(grad) for grad in grad_final]
+    grad_final = [None if grad is None else materialised(grad) for grad in grad_final]
     if grad_output is not None:
-        grad_output = _rows(numbers_of(grad_output), sizes)
+        grad_output = _rows(materialised(grad_output), sizes)
     if plan.backward is None:
         return [None] * len(tensors)
     executor = variant.executor(start[0])
@@ -165,15 +167,15 @@ def run_backward(
     found: list[Tensor | None] = []
     for gradient, tensor in zip(gradients, tensors, strict=True):  # torch adds to a gradient in place
         others = [other for other in found if other is not None]
-        found.append(None if gradient is None else _own(gradient, others).view(tensor.shape))
+        found.append(None if gradient is None else _in_own_memory(gradient, others).view(tensor.shape))
     return found
 
 
-def by_plain(
+def plain_gradients(
     traced: Traced, tensors: list[Tensor], sizes: Tensor | None, reverse: bool, needs: list[bool], grads: Any
 ) -> list[Tensor | None]:
     """The gradients for a double backward pass: by differentiating the plain loop."""
-    drives, start, weights = divided(traced.lowered, tensors)
+    drives, start, weights = split_tensors(traced.lowered, tensors)
     skeleton = traced.skeleton
     cell = with_tensors(skeleton, tensors_of(skeleton) | dict(zip(traced.names, weights, strict=True)))
     form = each(lambda _: None, cell.fields())

@@ -3,7 +3,7 @@
 A *row value* has a shape of its own, without the batch: ``(H)`` is ``(B, H)`` for a batch, ``(K, H)`` a buffer. A
 *shared* value (a weight, or what is made of weights) is the same for every row and step. No node
 computes one row from another. Rows are added up in one place only, the gradient of a weight, which is a sum over all
-rows and steps (:class:`Meet`).
+rows and steps (:class:`RowSum`).
 
 =============  =====================================================================================================
 kind           result
@@ -58,7 +58,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Meet:
+class RowSum:
     """A sum over all rows and steps: of ``left`` (the sum of a row value), or of the outer products of two.
 
     The result, of shape ``(N)``, or ``(K, N)`` for rows ``(..., K)`` and ``(..., N)``, is then seen in ``shape``.
@@ -76,7 +76,7 @@ class Graph:
 
     values: list[Value] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-    meets: list[Meet] = field(default_factory=list)
+    row_sums: list[RowSum] = field(default_factory=list)
     lines: dict[int, Any] = field(default_factory=dict)
     """What :mod:`._torch` made of single nodes, by their result."""
 

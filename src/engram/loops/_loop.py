@@ -15,8 +15,8 @@ from engram.loops._compile import Compiled, compiled_cell
 from engram.loops._export import as_scan, exporting, fits_scan, in_form
 from engram.loops._function import LoopFunction, run_forward, variant_of
 from engram.loops._module_views import named
-from engram.loops._once import once
 from engram.loops._plain import scan
+from engram.loops._single_step import single_step
 from engram.loops._steps import check_sizes
 from engram.maps import observed, without_autocast
 from engram.state import State, parts
@@ -40,7 +40,7 @@ def loop(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: 
     found = _compiled_loop(cell, input, state)
     if found is None:
         return plain(cell, input, state, sizes, reverse)
-    output, *final = _call(found, cell, input, state, sizes, reverse, whole=True)
+    output, *final = _call(found, cell, input, state, sizes, reverse, all_steps=True)
     return output, in_form(final, state)
 
 
@@ -50,7 +50,7 @@ def last(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: 
     found = _compiled_loop(cell, input, state)
     if found is None:
         return None
-    return in_form(list(_call(found, cell, input, state, sizes, reverse, whole=False)), state)
+    return in_form(list(_call(found, cell, input, state, sizes, reverse, all_steps=False)), state)
 
 
 def _compiled_loop(cell: Any, input: Tensor, state: State) -> Compiled | None:
@@ -73,23 +73,23 @@ def loop_of(cell: Any, width: int, changes: int) -> Compiled:
 
 
 def _call(
-    found: Compiled, cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool, whole: bool
+    found: Compiled, cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool, all_steps: bool
 ) -> Any:
     tensors = _tensors(found.traced, cell, input, state)
     if observed() or input.is_meta:
         from engram.loops._operator import operator
 
-        keep = whole and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-        made = operator(tensors, sizes, found.key, reverse, whole, keep)
-        return made[: int(whole) + len(parts(state))]
+        keep = all_steps and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        made = operator(tensors, sizes, found.key, reverse, all_steps, keep)
+        return made[: int(all_steps) + len(parts(state))]
     if sizes is not None:
         check_sizes(sizes, len(input))
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        return LoopFunction.apply(found, sizes, reverse, whole, *tensors)
-    if sizes is None and len(input) == 1 and (single := once(found, tensors)) is not None:
-        return single if whole else single[1:]
-    arrays, final = run_forward(variant_of(found, tensors, sizes), tensors, sizes, reverse, False, whole)
-    return (arrays["output"], *final) if whole else tuple(final)
+        return LoopFunction.apply(found, sizes, reverse, all_steps, *tensors)
+    if sizes is None and len(input) == 1 and (single := single_step(found, tensors)) is not None:
+        return single if all_steps else single[1:]
+    arrays, final = run_forward(variant_of(found, tensors, sizes), tensors, sizes, reverse, False, all_steps)
+    return (arrays["output"], *final) if all_steps else tuple(final)
 
 
 def plain(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, State]:

@@ -2,7 +2,7 @@
 
 Every tensor of a record either has the batch on exactly one axis, possibly folded with another (``(B*K, H)``), or does
 not depend on the rows. Each operation is seen on one row; one that takes rows together is refused, except for sums in
-the gradient, which become :class:`Meet`.
+the gradient, which become :class:`RowSum`.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from engram.loops._graph import Graph, Meet, Value
+from engram.loops._graph import Graph, RowSum, Value
 from engram.loops._trace import BATCHES, CannotCompile, Record, Ref
 
 aten = torch.ops.aten
@@ -120,13 +120,13 @@ class Lowering:
         shape = (*was.shape[:axis], len(range(first, last, step)), *was.shape[axis + 1 :])
         return self.graph.add("slice", (value,), shape, was.dtype, (axis, first, last, step), self.line)
 
-    def meet(self, n: int, left: int, right: int | None = None) -> None:
+    def sum_rows(self, n: int, left: int, right: int | None = None) -> None:
         """The tensor n of the record is a sum over rows."""
         if not self.gradient:
             raise self.error("rows of the batch are mixed")
         tensor = self.small.tensors[n]
         self.known[n] = self.graph.value(tuple(tensor.shape), tensor.dtype, False)
-        self.graph.meets.append(Meet(self.known[n], left, right, tuple(tensor.shape)))
+        self.graph.row_sums.append(RowSum(self.known[n], left, right, tuple(tensor.shape)))
 
     def check(self, n: int) -> None:
         """A result must have the shape that torch gave it: a rule that is wrong is found here."""

@@ -2,7 +2,7 @@
 
 A fresh array of tens of megabytes costs a page fault for every 4 kB, which on a CPU takes longer than the arithmetic
 done on it. So large arrays are lent out of blocks that stay: a tensor's block comes back when the last tensor that sees
-it is gone, wherever that happens. What lies idle is never more than what was in use at once.
+it is gone, wherever that happens. The idle blocks are never larger than the most that was in use at once.
 """
 
 from bisect import bisect_left, insort
@@ -24,7 +24,7 @@ ALIGNED = 64
 _lock = ForkLock()
 _returned: deque[Any] = deque()  # append is atomic: a block may come back in the middle of anything
 _idle: list[Any] = []  # the smallest first
-_live = _most = _resting = 0  # bytes: lent out, the most that ever were, idle
+_lent_bytes = _peak_bytes = _idle_bytes = 0  # lent out, the most that ever were, idle
 
 
 class _Loan(np.ndarray):
@@ -37,21 +37,21 @@ class _Loan(np.ndarray):
             _returned.append(self.block)
 
 
-def empty(shape: Sequence[int], like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """An uninitialised tensor of this shape on the device of ``like``, with its dtype by default."""
-    dtype = dtype or like.dtype
+def empty(shape: Sequence[int], reference: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """An uninitialised tensor of this shape, on the device of ``reference``; default: of its dtype."""
+    dtype = dtype or reference.dtype
     count = prod(shape)
     size = count * dtype.itemsize
-    if like.device.type != "cpu" or size < LARGE:
-        return torch.empty(tuple(shape), dtype=dtype, device=like.device)
+    if reference.device.type != "cpu" or size < LARGE:
+        return torch.empty(tuple(shape), dtype=dtype, device=reference.device)
     block = _lend(size)
     loan = block[:size].view(_Loan)
     loan.block = block
     with torch.inference_mode(False):
-        return seen_as(torch.from_numpy(loan), shape, dtype)
+        return same_memory(torch.from_numpy(loan), shape, dtype)
 
 
-def seen_as(tensor: Tensor, shape: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:
+def same_memory(tensor: Tensor, shape: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:
     """The memory of a contiguous tensor under another shape, as a tensor that is no view to autograd.
 
     What a loop returns may then be changed in place, as the result of any torch operation may.
@@ -66,39 +66,39 @@ def _strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 def _lend(size: int) -> Any:
     """A block of at least this size: an idle one that is not much too large, or a new one."""
-    global _live, _most, _resting
+    global _lent_bytes, _peak_bytes, _idle_bytes
     with _lock:
         _collect()
         at = bisect_left(_idle, size, key=len)
         if at < len(_idle) and len(_idle[at]) <= 2 * size:
             block = _idle.pop(at)
-            _resting -= len(block)
+            _idle_bytes -= len(block)
         else:
             raw = np.empty(size + ALIGNED, dtype=np.uint8)
             block = raw[-raw.ctypes.data % ALIGNED :][:size]
-        _live += len(block)
-        _most = max(_most, _live)
-        while _idle and _resting > _most - _live:
-            _resting -= len(_idle.pop())
+        _lent_bytes += len(block)
+        _peak_bytes = max(_peak_bytes, _lent_bytes)
+        while _idle and _idle_bytes > _peak_bytes - _lent_bytes:
+            _idle_bytes -= len(_idle.pop())
     return block
 
 
 def _collect() -> None:
     """Take back what nobody sees any more."""
-    global _live, _resting
+    global _lent_bytes, _idle_bytes
     while _returned:
         block = _returned.popleft()
-        _live -= len(block)
-        _resting += len(block)
+        _lent_bytes -= len(block)
+        _idle_bytes += len(block)
         insort(_idle, block, key=len)
 
 
 def free_workspaces() -> int:
     """Give all idle memory back to the system; returns the number of bytes given back."""
-    global _most, _resting
+    global _peak_bytes, _idle_bytes
     with _lock:
         _collect()
-        held, _resting = _resting, 0
+        held, _idle_bytes = _idle_bytes, 0
         _idle.clear()
-        _most = _live
+        _peak_bytes = _lent_bytes
     return held

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engram.loops._compile import BY_KEY, Variant
-from engram.loops._function import by_plain, run_backward, run_forward
+from engram.loops._function import plain_gradients, run_backward, run_forward
 from engram.loops._steps import check_sizes
 
 
@@ -21,24 +21,25 @@ def _variant(name: str, reference: Tensor) -> Variant:
 @torch.library.custom_op(
     "engram::loop",
     mutates_args=(),
-    schema="(Tensor[] tensors, Tensor? sizes, str name, bool reverse, bool whole, bool keep) -> Tensor[]",
+    schema="(Tensor[] tensors, Tensor? sizes, str name, bool reverse, bool all_steps, bool keep) -> Tensor[]",
 )
-def operator(tensors: Any, sizes: Tensor | None, name: str, reverse: bool, whole: bool, keep: bool) -> list[Tensor]:
-    """``output`` (if ``whole``), the fields of the last state, and what is kept for the backward pass (if ``keep``)."""
+def operator(tensors: Any, sizes: Tensor | None, name: str, reverse: bool, all_steps: bool, keep: bool) -> list[Tensor]:
+    """``output`` (if ``all_steps``), the fields of the last state, and (if ``keep``) what the backward pass needs."""
     if sizes is not None:
         check_sizes(sizes, len(tensors[0]))
-    arrays, final = run_forward(_variant(name, tensors[0]), list(tensors), sizes, reverse, keep, whole)
-    return [*([arrays["output"]] if whole else []), *final, *(array for n, array in arrays.items() if n != "output")]
+    arrays, final = run_forward(_variant(name, tensors[0]), list(tensors), sizes, reverse, keep, all_steps)
+    kept = [array for n, array in arrays.items() if n != "output"]
+    return [*([arrays["output"]] if all_steps else []), *final, *kept]
 
 
 @operator.register_fake
-def _(tensors: Any, sizes: Tensor | None, name: str, reverse: bool, whole: bool, keep: bool) -> list[Tensor]:
+def _(tensors: Any, sizes: Tensor | None, name: str, reverse: bool, all_steps: bool, keep: bool) -> list[Tensor]:
     plan = _variant(name, tensors[0]).plan
     d, s = len(plan.drives), len(plan.states)
     first, start, values = tensors[0], tensors[d : d + s], plan.graph.values
     lead = first.shape[: -len(values[plan.drives[0]].shape)] if values[plan.drives[0]].shape else first.shape
     shown = values[plan.outputs[0]]
-    found = [first.new_empty((*lead, *shown.shape), dtype=shown.dtype)] if whole else []
+    found = [first.new_empty((*lead, *shown.shape), dtype=shown.dtype)] if all_steps else []
     found += [field.new_empty(field.shape) for field in start]
     if keep:
         rows = lead[0] if sizes is not None else lead[0] * lead[1]
@@ -51,25 +52,32 @@ def _(tensors: Any, sizes: Tensor | None, name: str, reverse: bool, whole: bool,
 @torch.library.custom_op(
     "engram::loop_backward",
     mutates_args=(),
-    schema="(Tensor?[] grads, Tensor[] tensors, Tensor[] kept, Tensor? sizes, str name, bool reverse, bool whole, "
+    schema="(Tensor?[] grads, Tensor[] tensors, Tensor[] kept, Tensor? sizes, str name, bool reverse, bool all_steps, "
     "bool[] needs) -> Tensor[]",
 )
 def gradient(
-    grads: Any, tensors: Any, kept: Any, sizes: Tensor | None, name: str, reverse: bool, whole: bool, needs: list[bool]
+    grads: Any,
+    tensors: Any,
+    kept: Any,
+    sizes: Tensor | None,
+    name: str,
+    reverse: bool,
+    all_steps: bool,
+    needs: list[bool],
 ) -> list[Tensor]:
     """One gradient per tensor; an empty one where there is none."""
     variant, tensors = _variant(name, tensors[0]), list(tensors)
     plan = variant.plan
-    arrays = dict(zip(["output", *plan.kept], kept, strict=True)) if whole else {}
-    if not whole:
+    arrays = dict(zip(["output", *plan.kept], kept, strict=True)) if all_steps else {}
+    if not all_steps:
         arrays, _ = run_forward(variant, tensors, sizes, reverse, True, True)
-    grad_output, *grad_final = grads if whole else (None, *grads)
+    grad_output, *grad_final = grads if all_steps else (None, *grads)
     made = run_backward(variant, grad_output, grad_final, tensors, arrays, sizes, reverse, needs)
     return [tensor.new_empty(0) if g is None else g for g, tensor in zip(made, tensors, strict=True)]
 
 
 @gradient.register_fake
-def _(grads, tensors, kept, sizes, name, reverse, whole, needs):  # type: ignore[no-untyped-def]
+def _(grads, tensors, kept, sizes, name, reverse, all_steps, needs):  # type: ignore[no-untyped-def]
     plan = _variant(name, tensors[0]).plan
     has = [needs[k] and _has_gradient(plan, k) for k in range(len(tensors))]
     return [t.new_empty(t.shape if there else 0) for t, there in zip(tensors, has, strict=True)]
@@ -84,10 +92,10 @@ def _has_gradient(plan: Any, k: int) -> bool:
 
 
 def _setup(ctx: Any, inputs: Any, output: list[Tensor]) -> None:
-    tensors, sizes, ctx.loop, ctx.reverse, ctx.whole, keep = inputs
+    tensors, sizes, ctx.loop, ctx.reverse, ctx.all_steps, keep = inputs
     ctx.found = BY_KEY[ctx.loop]  # lives as long as this
     plan = _variant(ctx.loop, tensors[0]).plan
-    shown = int(ctx.whole)
+    shown = int(ctx.all_steps)
     kept = [*output[:shown], *output[shown + len(plan.states) :]] if keep else []
     ctx.save_for_backward(sizes, *tensors, *kept)
     ctx.count = len(tensors)
@@ -98,14 +106,15 @@ def _gradients(ctx: Any, grads: list[Tensor | None]) -> Any:
     saved = ctx.saved_tensors
     sizes, tensors, kept = saved[0], list(saved[1 : 1 + ctx.count]), list(saved[1 + ctx.count :])
     plan = _variant(ctx.loop, tensors[0]).plan
-    grads = list(grads[: int(ctx.whole) + len(plan.states)])
+    grads = list(grads[: int(ctx.all_steps) + len(plan.states)])
     needs = list(ctx.needs_input_grad[0])
     if all(grad is None for grad in grads):
         made: list[Tensor | None] = [None] * ctx.count
     elif torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        made = by_plain(ctx.found.traced, tensors, sizes, ctx.reverse, needs, grads if ctx.whole else [None, *grads])
+        given = grads if ctx.all_steps else [None, *grads]
+        made = plain_gradients(ctx.found.traced, tensors, sizes, ctx.reverse, needs, given)
     else:
-        made = list(gradient(grads, tensors, kept, sizes, ctx.loop, ctx.reverse, ctx.whole, needs))
+        made = list(gradient(grads, tensors, kept, sizes, ctx.loop, ctx.reverse, ctx.all_steps, needs))
         there = [need and _has_gradient(plan, k) for k, need in enumerate(needs)]
         made = [g if have else None for g, have in zip(made, there, strict=True)]
     return made, None, None, None, None, None

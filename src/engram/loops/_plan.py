@@ -3,8 +3,8 @@
 The forward pass of a chunk of steps is: products of the drive for all its rows at once (``hoisted``), then the loop
 (:attr:`Plan.forward`). The backward pass of a chunk is: those products again, the loop backwards
 (:attr:`Plan.backward`), then for all its rows at once the products that only lead out of the loop (``outgoing``: the
-gradient of the drive) and the sums that make the gradients of the weights (``meets``). What concerns weights alone runs
-once, before the loop (``before``) or after it (``after``).
+gradient of the drive) and the sums over rows that are the gradients of weights (``row_sums``). What concerns weights
+alone runs once, before the loop (``before``) or after it (``after``).
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ import torch
 from engram.loops._graph import Graph, Node, Value
 from engram.loops._lower import Lowered
 from engram.loops._plan_gradient import GradientPlan
-from engram.loops._program import Plan, Program, Source, reads_of, shared_of, used, used_with_meets
+from engram.loops._program import Plan, Program, Source, reads_of, shared_of, used, used_with_sums
 
 
 def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
@@ -26,7 +26,7 @@ def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
     Without ``hoist`` the products of the drive stay in the loop: with a batch of several rows they are as fast there,
     and nothing of them is written to memory.
     """
-    graph, n = Graph(list(step.graph.values), step.graph.nodes, step.graph.meets), step.step_nodes
+    graph, n = Graph(list(step.graph.values), step.graph.nodes, step.graph.row_sums), step.step_nodes
     values = graph.values
     first, second = graph.nodes[:n], graph.nodes[n:]
     output, new = step.outputs[0], step.outputs[1:]
@@ -34,9 +34,9 @@ def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
     # The step: shared nodes before the loop, products of the drive for all rows at once, the rest in the loop.
     # Some values of the step are read by its gradient alone, such as the place of a largest number.
     gradients = [gradient for gradient in step.gradients if gradient is not None]
-    later, sums = used_with_meets(second, gradients, {meet.result: meet for meet in graph.meets})
+    later, sums = used_with_sums(second, gradients, {row_sum.result: row_sum for row_sum in graph.row_sums})
     read = [a for node in later for a in node.args]
-    read += [a for meet in sums for a in (meet.left, meet.right) if a is not None]
+    read += [a for row_sum in sums for a in (row_sum.left, row_sum.right) if a is not None]
     first = used(first, [*step.outputs, *read])
     before = [node for node in first if node.kind == "shared" or not values[node.result].rows]
     rows = [node for node in first if node not in before]
@@ -61,7 +61,7 @@ def make_plan(step: Lowered, hoist: bool = True, rebuild: bool = True) -> Plan:
         GradientPlan(plan, step, rows, later, sums, found, rebuild)
     forward.reads = reads_of(forward, found)
     forward.shared = shared_of(graph, forward)
-    plan.early = len(before)
+    plan.forward_nodes = len(before)
     plan.before = before + [node for node in plan.before if node not in before]
     return plan
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from engram.loops._cut import smallest_cut
-from engram.loops._graph import Meet, Node
+from engram.loops._graph import Node, RowSum
 from engram.loops._lower import Lowered
 from engram.loops._program import Plan, Program, Source, reads_of, shared_of, used
 
@@ -15,7 +15,7 @@ class GradientPlan:
         plan: of the forward pass.
         step: the step, and its gradient.
         rows: the row nodes of the step.
-        nodes, meets: those of the gradient that lead to something wanted.
+        nodes, row_sums: those of the gradient that lead to something wanted.
         found: values of the step that lie in arrays: drives, and products of them.
         rebuild: whether buffers are taken back step by step.
     """
@@ -26,7 +26,7 @@ class GradientPlan:
         step: Lowered,
         rows: list[Node],
         nodes: list[Node],
-        meets: list[Meet],
+        row_sums: list[RowSum],
         found: dict[int, Source],
         rebuild: bool,
     ) -> None:
@@ -35,7 +35,7 @@ class GradientPlan:
         self.nodes = [node for node in nodes if self.values[node.result].rows]
         self.fields = step.gradients[len(step.drives) :][: len(step.states)]
         """dL/d of each field of the state before."""
-        plan.meets = meets
+        plan.row_sums = row_sums
         self._place_shared([node for node in nodes if not self.values[node.result].rows])
         self._leave_the_loop()
         self.buffers = {
@@ -49,7 +49,7 @@ class GradientPlan:
 
     def _place_shared(self, nodes: list[Node]) -> None:
         """Weights alone: before the loop, or after it if a sum over rows is read."""
-        late = {meet.result for meet in self.plan.meets}
+        late = {row_sum.result for row_sum in self.plan.row_sums}
         for node in nodes:
             if any(a in late for a in node.args):
                 late.update(node.results)
@@ -68,7 +68,7 @@ class GradientPlan:
 
     def _sides(self) -> list[int]:
         """The row values that sums over rows read."""
-        return [a for meet in self.plan.meets for a in (meet.left, meet.right) if a is not None]
+        return [a for row_sum in self.plan.row_sums for a in (row_sum.left, row_sum.right) if a is not None]
 
     def _needed(self) -> set[int]:
         """What of the step the gradient reads."""
@@ -126,8 +126,8 @@ class GradientPlan:
         loop.rebuilt = {k: s for k, s in self.buffers.items() if s in read}
         plan.forward.changes = {k: (s, self.new[k]) for k, s in loop.rebuilt.items()}
         loop.reads, loop.shared = reads_of(loop, where), shared_of(plan.graph, loop)
-        plan.seen = where | {value: Source(name) for name, value in loop.writes.items()}
-        sources = [*loop.reads.values(), *(plan.seen[a] for a in outside)]
+        plan.sources = where | {value: Source(name) for name, value in loop.writes.items()}
+        sources = [*loop.reads.values(), *(plan.sources[a] for a in outside)]
         plan.hoist_again = any(source.array in plan.hoisted_arrays for source in sources)
 
     def _carried(self, inside: list[Node]) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from engram.loops._graph import Graph, Meet, Node
+from engram.loops._graph import Graph, Node, RowSum
 from engram.loops._trace import CannotCompile
 
 
@@ -63,17 +63,17 @@ class Plan:
     """Arrays that the forward pass keeps for the backward pass, in addition to ``output``."""
     backward: Program | None
     outgoing: list[Node]
-    meets: list[Meet]
+    row_sums: list[RowSum]
     after: list[Node]
     gradients: list[int | None]
     """dL/d of each drive, state and weight."""
     arriving: list[int | None]
     """dL/d of each field of the new state, as the backward loop is given it."""
-    seen: dict[int, Source]
+    sources: dict[int, Source]
     """Where to find each row value that outgoing nodes and sums over rows read."""
     functions: dict[bool, Any] = field(default_factory=dict)
     """What :mod:`._run` made of ``before``, for the forward pass alone and for both."""
-    early: int = 0
+    forward_nodes: int = 0
     """How many nodes of ``before`` the forward pass needs; they come first."""
     hoist_again: bool = False
     """Whether the backward pass reads products of the drive."""
@@ -114,15 +114,15 @@ def used(nodes: list[Node], roots: Iterable[int], stop: set[int] | None = None) 
     return kept[::-1]
 
 
-def used_with_meets(nodes: list[Node], roots: list[int], met: dict[int, Meet]) -> tuple[list[Node], list[Meet]]:
+def used_with_sums(nodes: list[Node], roots: list[int], made_by: dict[int, RowSum]) -> tuple[list[Node], list[RowSum]]:
     """As :func:`used`, through the sums over rows, which are no nodes."""
     wanted, kept, sums, before = set(roots), [], [], -1
     while len(wanted) != before:
         before = len(wanted)
         kept = used(nodes, wanted)
         wanted.update(a for node in kept for a in node.args)
-        sums = [meet for result, meet in met.items() if result in wanted]
-        wanted.update(a for meet in sums for a in (meet.left, meet.right) if a is not None)
+        sums = [row_sum for result, row_sum in made_by.items() if result in wanted]
+        wanted.update(a for row_sum in sums for a in (row_sum.left, row_sum.right) if a is not None)
     return kept, sums
 
 

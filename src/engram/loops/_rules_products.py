@@ -1,4 +1,4 @@
-"""Rules of products: of rows with a weight, per row, and those of the gradient in which rows meet."""
+"""Rules of products: of rows with a weight, per row, and those of the gradient, which add up rows."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def _multiply(w: Lowering, n: int, a: int, b: int) -> None:
         if (left.axis, right.axis) != (1, 0):
             raise w.error("rows of the batch are mixed")
         first = w.known[a] if left.fold == 1 else permuted(w, w.known[a], (1, 0))
-        w.meet(n, first, w.known[b])
+        w.sum_rows(n, first, w.known[b])
     elif left and left.axis == 0:
         w.known[n] = product(w, w.known[a], w.known[b])
     elif right and right.axis == 1 and right.fold == 1:
@@ -71,10 +71,10 @@ def bmm(w: Lowering, call: Call) -> None:
         w.known[n] = inner(w, first, second)
     elif left and right and (left.axis, right.axis) == (2, 1) and left.fold == right.fold == 1:
         if many == 1:
-            w.meet(n, first, second)
+            w.sum_rows(n, first, second)
         else:
             x, y = w.graph.values[first].shape, w.graph.values[second].shape
-            w.meet(n, inner(w, w.reshape(first, (*x, 1)), w.reshape(second, (y[0], 1, y[1]))))
+            w.sum_rows(n, inner(w, w.reshape(first, (*x, 1)), w.reshape(second, (y[0], 1, y[1]))))
     elif left and not right and left.axis == 1 and left.fold == 1:
         if many == 1:
             w.known[n] = product(w, first, shared_call(w, aten.select.int, second, 0, 0))

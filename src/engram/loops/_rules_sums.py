@@ -28,7 +28,7 @@ def sum_(w: Lowering, call: Call) -> None:
         return
     if place.fold > 1:
         row_axes = tuple(sorted({*row_axes, place.axis}))
-    w.meet(n, w.reduce("sum", value, row_axes, keep=False))
+    w.sum_rows(n, w.reduce("sum", value, row_axes, keep=False))
 
 
 NAMES = {

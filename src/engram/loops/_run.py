@@ -6,22 +6,22 @@ import torch
 from torch import Tensor
 
 from engram.loops import _torch
-from engram.loops._buffers import Changes, new_array, put_back, take_up
-from engram.loops._graph import Meet
+from engram.loops._buffers import Changes, new_array, restore_slots, start_rebuilding
+from engram.loops._graph import RowSum
 from engram.loops._layout import Arrays, Span
 from engram.loops._products import column_sums, matmul
 from engram.loops._program import Plan, Source, used
 
 CHUNK_BYTES = 4 * 2**20
-"""Of what a chunk needs beside the sequence: enough rows for a product, few enough for the cache."""
+"""What a chunk needs beside the sequence: enough rows for a product, few enough for the cache."""
 TORCH_CHUNK_BYTES = 16 * 2**20
-"""The same for torch operations, which lose more by their calls than the cache saves."""
+"""The same for torch operations: fewer calls save more time than the cache does."""
 
 
 def weights_of(plan: Plan, weights: list[Tensor], forward: bool = False) -> dict[Any, Any]:
     """The shared values: weights, constants, and what is made of them before the loop (of the forward pass alone)."""
     if forward not in plan.functions:
-        nodes = plan.before[: plan.early] if forward else plan.before
+        nodes = plan.before[: plan.forward_nodes] if forward else plan.before
         given = [*plan.weights, *(value for value, _ in plan.constants)]
         plan.functions[forward] = _torch.run_shared(plan.graph, nodes, given)
     found: dict[Any, Any] = plan.functions[forward](*weights, *(tensor for _, tensor in plan.constants))
@@ -36,7 +36,7 @@ def forward(
     weights: list[Tensor],
     span: Span,
     keep: bool,
-    whole: bool = True,
+    all_steps: bool = True,
 ) -> tuple[dict[str, Tensor], list[Tensor]]:
     """All steps; returns the arrays ``output`` and, to ``keep``, those of the backward pass, and the last state.
 
@@ -45,7 +45,7 @@ def forward(
         start: the fields of the state, each ``(B, *shape)``.
     """
     shared, rows = weights_of(plan, weights, forward=True), span.first[-1]
-    names = ({"output": plan.outputs[0]} if whole else {}) | (plan.kept if keep else {})
+    names = ({"output": plan.outputs[0]} if all_steps else {}) | (plan.kept if keep else {})
     tensors = {name: new_array(plan, value, rows, start[0]) for name, value in names.items()}
     changes = Changes(plan, tensors, rows, start[0]) if keep else None
     arrays = Arrays(tensors | {f"drive{k}": drive for k, drive in enumerate(drives)}, start)
@@ -93,7 +93,7 @@ def backward(
         needs: which drives, fields and weights.
     """
     loop, graph, values = plan.gradient_loop, plan.graph, plan.graph.values
-    shared, like = weights_of(plan, weights), arrays.start[0]
+    shared, reference = weights_of(plan, weights), arrays.start[0]
     if any(source.array == "grad" for source in loop.reads.values()):
         if grad_output is None:
             grad_output = torch.zeros_like(arrays.tensors["output"])
@@ -101,33 +101,34 @@ def backward(
     carried = _arriving(plan, grad_final, arrays)
     count = len(plan.drives)
     drive_gradients = [
-        new_array(plan, plan.drives[k], span.first[-1], like) if needs[k] and plan.gradients[k] is not None else None
-        for k in range(count)
+        new_array(plan, drive, span.first[-1], reference) if needs[k] and plan.gradients[k] is not None else None
+        for k, drive in enumerate(plan.drives)
     ]
     weights_wanted = any(needs[count + len(plan.states) :])
     sums = {
-        meet.result: torch.zeros(meet.shape, dtype=values[meet.result].dtype, device=like.device) for meet in plan.meets
+        row_sum.result: torch.zeros(row_sum.shape, dtype=values[row_sum.result].dtype, device=reference.device)
+        for row_sum in plan.row_sums
     }
-    left = _left_behind(plan, [plan.gradients[k] for k in range(count) if needs[k]], weights_wanted)
-    widths = [*(plan.hoisted_arrays.values() if plan.hoist_again else ()), *left.values()]
+    outputs = _loop_outputs(plan, [plan.gradients[k] for k in range(count) if needs[k]], weights_wanted)
+    widths = [*(plan.hoisted_arrays.values() if plan.hoist_again else ()), *outputs.values()]
     widths += list(loop.rebuilt.values())
-    take_up(plan, arrays)
+    start_rebuilding(plan, arrays)
     for chunk in span.chunks(_width(plan, widths), _bytes(executor), backwards=True):
         rows = chunk.rows.stop - chunk.rows.start
         if plan.hoist_again:
             hoist(plan, shared, arrays, chunk)
-        for name, value in left.items():
-            arrays.tensors[name] = new_array(plan, value, rows, like)
+        for name, value in outputs.items():
+            arrays.tensors[name] = new_array(plan, value, rows, reference)
             arrays.base[name] = chunk.rows.start
-        put_back(plan, arrays, chunk)
+        restore_slots(plan, arrays, chunk)
         executor(loop, graph, shared, arrays, carried, chunk)
-        found = Found(plan, shared, arrays, chunk)
+        found = RowValues(plan, shared, arrays, chunk)
         for k, gradient in enumerate(drive_gradients):
             if gradient is not None:
                 gradient[chunk.rows] = found[plan.gradients[k]]
         if weights_wanted:
-            for meet in plan.meets:
-                found.add(sums[meet.result], meet)
+            for row_sum in plan.row_sums:
+                found.add(sums[row_sum.result], row_sum)
     found_after: dict[Any, Any] = shared | sums
     if weights_wanted:
         _torch.run_nodes(graph, plan.after, found_after)
@@ -143,11 +144,11 @@ def backward(
     return result
 
 
-def _left_behind(plan: Plan, drives: list[int | None], weights: bool) -> dict[str, int]:
-    """The arrays that the backward loop must fill for the gradients of these drives, and of the weights or not."""
+def _loop_outputs(plan: Plan, drives: list[int | None], weights: bool) -> dict[str, int]:
+    """The arrays that the backward loop must fill for the gradients of these drives, and of the weights if asked."""
     wanted = {value for value in drives if value is not None}
     if weights:
-        wanted.update(a for meet in plan.meets for a in (meet.left, meet.right) if a is not None)
+        wanted.update(a for row_sum in plan.row_sums for a in (row_sum.left, row_sum.right) if a is not None)
     wanted.update(a for node in used(plan.outgoing, wanted) for a in node.args)
     return {name: value for name, value in plan.gradient_loop.writes.items() if value in wanted}
 
@@ -162,7 +163,7 @@ def _arriving(plan: Plan, grad_final: list[Tensor | None], arrays: Arrays) -> li
     return found
 
 
-class Found(dict[Any, Any]):
+class RowValues(dict[Any, Any]):
     """Row values of a chunk, looked up where they lie or computed when they are first asked for."""
 
     def __init__(self, plan: Plan, shared: dict[Any, Any], arrays: Arrays, span: Span) -> None:
@@ -172,7 +173,7 @@ class Found(dict[Any, Any]):
         self.makers = {node.result: node for node in plan.outgoing}
 
     def __missing__(self, value: int) -> Any:
-        source: Source | None = self.plan.seen.get(value)
+        source: Source | None = self.plan.sources.get(value)
         if source is None:
             node = self.makers[value]
             for a in node.args:
@@ -185,13 +186,13 @@ class Found(dict[Any, Any]):
             self[value] = torch.cat([rows for _, rows in self.arrays.all_before(source, self.span)])
         return self[value]
 
-    def add(self, total: Tensor, meet: Meet) -> None:
+    def add(self, total: Tensor, row_sum: RowSum) -> None:
         """Add the sum over the rows of this chunk to the total."""
-        if meet.right is None:
-            left = self[meet.left]
+        if row_sum.right is None:
+            left = self[row_sum.left]
             total += column_sums(left.reshape(len(left), -1)).view(total.shape)
             return
-        sides = [self._parts(meet.left), self._parts(meet.right)]
+        sides = [self._parts(row_sum.left), self._parts(row_sum.right)]
         cuts = max(sides, key=len)
         for k, (where, _) in enumerate(cuts):
             a, b = (side[k][1] if len(side) == len(cuts) else side[0][1][where] for side in sides)
@@ -200,7 +201,7 @@ class Found(dict[Any, Any]):
 
     def _parts(self, value: int) -> list[tuple[slice, Tensor]]:
         """A value of all rows, or in parts: those of the state before lie in two places."""
-        source = self.plan.seen.get(value)
+        source = self.plan.sources.get(value)
         if source is not None and source.before is not None and value not in self:
             return self.arrays.all_before(source, self.span)
         return [(slice(0, self["rows"]), self[value])]

@@ -37,7 +37,7 @@ def run(program: Program, graph: Graph, shared: Environment, arrays: Arrays, car
     noted = [(arrays.steps(Source(f"slots{k}"), span), arrays.steps(Source(f"old{k}"), span)) for k in program.rebuilt]
     state, slots = tuple(carried), room
     for t in span.order():
-        k, m = t - span.begin, span.alive[t]
+        k, m = t - span.start, span.alive[t]
         if slots and len(slots[0]) != m:
             slots = [slot[:m] for slot in room]
         whole = m == len(state[0]) if state else True

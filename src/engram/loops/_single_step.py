@@ -9,7 +9,7 @@ from engram.loops import _run
 from engram.loops._choice import uses_c
 from engram.loops._compile import FEW_ROWS, Compiled, compiled_cell
 from engram.loops._compiled import Loops
-from engram.loops._function import check_given, divided, numbers_of
+from engram.loops._function import check_given, materialised, split_tensors
 from engram.loops._module_views import named
 from engram.loops._program import Plan
 
@@ -34,18 +34,18 @@ def step_in_place(cell: Any, input: Tensor, fields: list[Tensor]) -> Tensor | No
     weights = [named(cell, name) for name in found.traced.names]
     if not _fits(variant[0], input, fields, weights, batch):
         return None
-    return _run_once(*variant, [input], fields, weights)
+    return _run_step(*variant, [input], fields, weights)
 
 
-def once(found: Compiled, tensors: list[Tensor]) -> tuple[Tensor, ...] | None:
+def single_step(found: Compiled, tensors: list[Tensor]) -> tuple[Tensor, ...] | None:
     """Output and last state of one step, given what a loop is given. None where C cannot."""
     batch = tensors[0].shape[1]
     if batch > FEW_ROWS or not uses_c(tensors[0]) or (variant := _variant(found)) is None:
         return None
-    drives, start, weights = divided(variant[0], [numbers_of(tensor) for tensor in tensors])
+    drives, start, weights = split_tensors(variant[0], [materialised(tensor) for tensor in tensors])
     check_given(variant[0], drives, start, weights, None)
     final = [field.clone(memory_format=torch.contiguous_format) for field in start]
-    output = _run_once(*variant, [drive.contiguous() for drive in drives], final, weights)
+    output = _run_step(*variant, [drive.contiguous() for drive in drives], final, weights)
     return output, *final
 
 
@@ -71,10 +71,10 @@ def _fits(plan: Plan, input: Tensor, fields: list[Tensor], weights: list[Tensor]
     )
 
 
-def _run_once(plan: Plan, loops: Loops, drives: list[Tensor], fields: list[Tensor], weights: list[Tensor]) -> Tensor:
+def _run_step(plan: Plan, loops: Loops, drives: list[Tensor], fields: list[Tensor], weights: list[Tensor]) -> Tensor:
     shown, batch = plan.graph.values[plan.outputs[0]], drives[0].shape[1]
     output = torch.empty((1, batch, *shown.shape), dtype=shown.dtype)
     given = {f"drive{k}": drive.data_ptr() for k, drive in enumerate(drives)}
     given["output"] = output.data_ptr()
-    loops.once(plan.forward, given, fields, _run.weights_of(plan, weights, forward=True), batch)
+    loops.single_step(plan.forward, given, fields, _run.weights_of(plan, weights, forward=True), batch)
     return output
