@@ -14,7 +14,8 @@ from every_layer import COMPLEX, FEATURES, HIDDEN, REAL, SYSTEMS, sequence, slow
 # torch's own: dynamo makes an object of each autograd.Function that it traces (the maps have some)
 pytestmark = pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated:DeprecationWarning")
 
-TOLERANCE = 1e-11  # float64: the same operations, at most fused
+# float64: the same operations, at most fused; a normalised LSTM divides by a deviation at each of 33 steps
+TOLERANCE = 1e-10
 LAYERS = REAL | SYSTEMS
 QUICK = {"cayley", "both ways, batch first", "two layers", "modrelu", "goru", "rac", "cprnn", "s4", "s4d"}
 QUICK |= {"lstm", "mingru", "own cell under a map", "own cell without a plan", "own cell with an integer"}
@@ -97,6 +98,7 @@ def test_the_gradient_has_the_strides_that_the_compiler_was_told() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="inductor needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex:UserWarning")
 @pytest.mark.parametrize("name", LAYERS)
 def test_inductor(name: str, measure: Callable[..., Any], agree: Callable[..., None]) -> None:
     """torch's default backend, which generates code; the input with strides of its own."""
