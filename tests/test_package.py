@@ -71,3 +71,17 @@ for room in {rooms}:
     assert getattr(engram, room).__all__
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_layer_needs_few_imports() -> None:
+    """torch._dynamo takes longer to import than torch itself, and scipy than engram.nn: a first call needs neither."""
+    code = """
+import sys
+import torch
+before = set(sys.modules)
+from engram.nn import LSTM
+LSTM(2, 3)(torch.randn(4, 2, 2))[0].sum().backward()
+slow = {"torch._dynamo", "torch._inductor", "sympy", "scipy", "matplotlib"} & (set(sys.modules) - before)
+assert not slow, slow
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

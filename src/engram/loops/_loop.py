@@ -65,11 +65,14 @@ def _compiled_loop(cell: Any, input: Tensor, state: State) -> Compiled | None:
     return None if found.traced is None else found
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def loop_of(cell: Any, width: int, changes: int) -> Compiled:
     """The loop of a cell, made now if there is none. torch.compile does not trace this function, and calls it again
     when ``changes``, which counts the changes of the cell, is another number."""
     return compiled_cell(cell, width=width)
+
+
+# What torch.compiler.assume_constant_result does, which also imports torch._dynamo: longer than torch itself takes.
+loop_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _call(

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 import torch
-from scipy.linalg import schur  # torch has no Schur decomposition
 from torch import Tensor
 
 ENOUGH = 1e-12
@@ -42,6 +41,8 @@ def lower_schur(matrix: Tensor, rule: BlockRule) -> tuple[Tensor, Tensor]:
     Any order of the eigenvalues gives such a form, with other b and c. If that of LAPACK does not obey the rule, the
     order is sought in which the form does.
     """
+    from scipy.linalg import schur  # torch has none; to import it takes longer than all of engram.nn
+
     v = matrix.detach().cpu().double()
     p = torch.from_numpy(schur(v.mT.numpy(), output="real", sort=lambda re, im: im != 0)[1]).clone()
     p = _equal_diagonals(v, p, rule)
