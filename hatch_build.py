@@ -68,7 +68,7 @@ def compile_all(folder: Path, target: Path) -> list[Path]:
         library = target / level / names.shipped(path.stem, source, headers, real)
         library.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory() as scratch:
-            given = (names.plain(path.stem), source, headers, real, [compiler.level(level)], Path(scratch))
+            given = (names.file_name(path.stem), source, headers, real, [compiler.level(level)], Path(scratch))
             built = compiler.compile(*given, target / "zig")
             ctypes.CDLL(str(built))  # one that does not load is none
             shutil.copyfile(built, library)
