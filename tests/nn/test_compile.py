@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch._dynamo
 
+from engram.loops._trace_cell import tensors_read
 from engram.nn import RNN
 from every_layer import COMPLEX, FEATURES, HIDDEN, REAL, SYSTEMS, sequence, slow_but
 
@@ -99,6 +100,7 @@ def test_the_gradient_has_the_strides_that_the_compiler_was_told() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="inductor needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex:UserWarning")
+@pytest.mark.filterwarnings("ignore:`torch._prims_common.check` is deprecated:FutureWarning")  # inductor's own call
 @pytest.mark.parametrize("name", LAYERS)
 def test_inductor(name: str, measure: Callable[..., Any], agree: Callable[..., None]) -> None:
     """torch's default backend, which generates code; the input with strides of its own."""
@@ -107,3 +109,10 @@ def test_inductor(name: str, measure: Callable[..., Any], agree: Callable[..., N
     x = sequence(layer, 5, 2).permute(2, 0, 1).contiguous().permute(1, 2, 0)
     assert not x.is_contiguous()
     agree(measure(layer, x, call=compiled), measure(layer, x), TOLERANCE)
+
+
+def test_only_what_a_step_reads_is_handed_to_scan() -> None:
+    """Inductor doubles the gradient of a tensor that is handed over and not read: the bias, which the drive reads."""
+    assert tensors_read(LAYERS["own cell without a plan"]().cells[0], FEATURES) == ("weight_hh",)
+    assert tensors_read(LAYERS["own cell under a map"]().cells[0], FEATURES) == ("weight_hh",)
+    assert tensors_read(LAYERS["modrelu"]().cells[0], FEATURES) == ("weight_hh", "mod_bias")

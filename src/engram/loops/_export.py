@@ -26,8 +26,15 @@ def fits_scan(cell: Any) -> bool:
     return all(kind.is_floating_point for kind in kinds) and not any(field.grows for field in parts(cell.fields()))
 
 
-def as_scan(cell: Any, input: Tensor, state: State, reverse: bool) -> tuple[Tensor, State]:
-    """``state = cell.step(drive_t, state)`` over ``(T, B, D)`` as one ``scan``; outputs ``(T, B, H)``, last state."""
+def as_scan(
+    cell: Any, input: Tensor, state: State, reverse: bool, read: tuple[str, ...] | None = None
+) -> tuple[Tensor, State]:
+    """``state = cell.step(drive_t, state)`` over ``(T, B, D)`` as one ``scan``; outputs ``(T, B, H)``, last state.
+
+    Args:
+        read: the tensors of the cell that its step reads; default: all. The gradient of one that is handed to the scan
+            and not read there is wrong in the code that inductor of torch 2.13 generates.
+    """
     if any(field.grows for field in parts(cell.fields())):
         raise OptionError(
             f"{type(cell).__name__} has a field that grows with time, and torch's scan takes states of one shape only. "
@@ -38,7 +45,8 @@ def as_scan(cell: Any, input: Tensor, state: State, reverse: bool) -> tuple[Tens
     def inside() -> Any:
         """The cell with views of its weights made inside the step: scan refuses two tensors from outside that share
         memory, such as a weight and its transpose."""
-        return with_tensors(cell, {name: tensor.view_as(tensor) for name, tensor in own.items()})
+        views = {name: own[name].view_as(own[name]) for name in (own if read is None else read)}
+        return with_tensors(cell, own | views)
 
     with without_autocast(input):
         drive = cell.drive(input)

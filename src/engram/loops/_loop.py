@@ -18,6 +18,7 @@ from engram.loops._module_views import named
 from engram.loops._plain import scan
 from engram.loops._single_step import single_step
 from engram.loops._steps import check_sizes
+from engram.loops._trace_cell import tensors_read
 from engram.maps import observed, without_autocast
 from engram.state import State, parts
 
@@ -71,8 +72,13 @@ def loop_of(cell: Any, width: int, changes: int) -> Compiled:
     return compiled_cell(cell, width=width)
 
 
+def read_of(cell: Any, width: int, changes: int) -> tuple[str, ...]:
+    """:func:`tensors_read` of a cell, which torch.compile does not trace either."""
+    return tensors_read(cell, width)
+
+
 # What torch.compiler.assume_constant_result does, which also imports torch._dynamo: longer than torch itself takes.
-loop_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
+loop_of._dynamo_marked_constant = read_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _call(
@@ -98,7 +104,8 @@ def _call(
 def plain(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, State]:
     """The Python loop; under torch.compile, which would unroll it for each length, torch's scan."""
     if torch.compiler.is_compiling() and sizes is None and fits_scan(cell):
-        return as_scan(cell, input, state, reverse)
+        source = getattr(cell, "_built_from", cell)
+        return as_scan(cell, input, state, reverse, read_of(source, input.shape[-1], source._changes))
     with without_autocast(input):
         return scan(cell.step, cell.drive(input), state, sizes, reverse, cell.output, cell.fields())
 

@@ -101,6 +101,25 @@ def _traced(cell: Any, width: int, with_drive: bool) -> Traced:
     return Traced(lowered, frozenset(used), names, with_drive, several, skeleton)
 
 
+def tensors_read(cell: Any, width: int) -> tuple[str, ...]:
+    """The names of the tensors that the step and the output of a cell read: of a cell that cannot be compiled, too.
+
+    Those that have a gradient; integers, which have none, are all taken to be read.
+    """
+    with undisturbed(cell.reference_weight), torch.enable_grad():
+        built = cell.with_built_weights()
+        leaves = {name: fresh(tensor) for name, tensor in tensors_of(built).items()}
+        view, reference = with_tensors(built, leaves), built.reference_weight
+        drive = view.drive(torch.randn(1, 2, width, dtype=reference.dtype, device=reference.device))
+        given = tuple(d[0].detach() for d in drive) if isinstance(drive, tuple) else drive[0].detach()
+        new = view.step(given, each(_random_state, built.initial_state(2)))
+        made = [tensor for tensor in (view.output(new), *parts(new)) if tensor.requires_grad]
+        real = [name for name, leaf in leaves.items() if leaf.requires_grad]
+        grads = torch.autograd.grad([t.abs().sum() for t in made], [leaves[name] for name in real], allow_unused=True)
+    unread = {name for name, grad in zip(real, grads, strict=True) if grad is None}
+    return tuple(name for name in leaves if name not in unread)
+
+
 def _recorded(view: Any, x: Tensor, state: Any, weights: list[Tensor], with_drive: bool) -> tuple[Record, bool]:
     """What a step does on one batch, and whether its drive is a tuple of tensors."""
     drives, several = [fresh(x[0])], False
