@@ -5,10 +5,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from engram.cli._console import for_tables
+
 
 def show(result: dict[str, Any], size: tuple[str, ...], base: str, targets: dict[str, Any]) -> None:
     """Times by size, ratios with what is asked for, and the machine."""
-    console = Console()
+    console = for_tables()
     shares = ["share of best"] if any("share" in row for row in result["rows"]) else []
     rows = Table(*size, "contestant", "ms", "range", f"/ {base}", *shares, title="Times")
     for group in _groups(result["rows"], size):

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 import torch
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from torch import nn
 
-from engram.cli._console import terminal
+from engram.cli._console import for_tables, terminal
 from engram.cli._options import apart, read_options
 from engram.cli._runs import Allow, check_run
 from engram.errors import OptionError, check_choice
@@ -106,7 +105,7 @@ class Probe:
             columns = [each.summary() for each in found]
             for name in columns[0]:
                 table.add_row(name, *(column[name] for column in columns))
-            Console().print(table)
+            for_tables().print(table)
 
     def _profile(self, model: str, **hooks: Any) -> Profile:
         common: dict[str, Any] = {"parts": self.parts, "seed": self.seed, **hooks}

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 
-from engram.cli._console import terminal
+from engram.cli._console import for_tables, terminal
 from engram.errors import check_size
 from engram.report import plot_sizes
 from engram.theory import sizings
@@ -49,7 +48,7 @@ class Size:
             for row in rows:
                 numbers = (row.depth, row.hidden, row.parameters, row.units)
                 table.add_row(*(f"{number:,}" for number in numbers), "fewest" if row.fewest else "")
-            Console().print(table)
+            for_tables().print(table)
             best = next(row for row in rows if row.fewest)
             print(f"fewest in theory: {best.parameters:,} parameters, {best.depth:,} x {best.hidden:,} units")
             print("Some weights of that size copy exactly; whether training finds them is another question.")
