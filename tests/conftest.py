@@ -1,5 +1,6 @@
 """What every test stands on: one thread, a fixed seed, a patient hypothesis, data sets that are always there."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,12 @@ torch.set_num_threads(1)  # xdist already fills the cores
 settings.register_profile("local", deadline=None, max_examples=25)
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+
+
+def pytest_collection_finish() -> None:
+    """The tests themselves live to the end: to look through all of them again takes the collector 0.6 s each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,8 @@ from engram.errors import DTypeError, OptionError
 from engram.models import MODELS, Model, make_network
 from engram.nn import RNN, URNN, TensorNet
 from engram.tasks import Adding, Copy, Task
-from every_layer import REAL, SYSTEMS, slow_but
+from every_layer import REAL, SYSTEMS
+from tiers import slow_but
 
 COMPLEX = ("urnn", "full-capacity", "hyland-raetsch", "eurnn", "scurnn")
 QUICK = {"exprnn", "s4d"}

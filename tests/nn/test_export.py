@@ -11,7 +11,8 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from engram.errors import OptionError
 from engram.nn import RNN, BareCell, Recurrent
 from engram.state import Field
-from every_layer import COMPLEX, EVERY, FEATURES, HIDDEN, REAL, sequence, slow_but, tensors
+from every_layer import COMPLEX, EVERY, FEATURES, HIDDEN, REAL, sequence, tensors
+from tiers import slow_but
 
 DYNAMIC = torch.export.Dim.DYNAMIC
 TOLERANCE = 1e-11  # float64, the same operations
