@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+MODELS_OF_EACH_KIND = {"exprnn", "urnn", "full-capacity", "lstm", "goru", "s4d", "rac", "min-gru"}
+"""Maps, complex weights, a matrix that StiefelStep moves, gates, systems, products, scans: one of each kind."""
+
 
 def slow_but(cases: Iterable[Any], quick: Collection[Any]) -> list[Any]:
     """Parameters of a test of which only the ``quick`` ones are in the fast tier; several values are a plain tuple."""
