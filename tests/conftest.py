@@ -15,6 +15,7 @@ from engram.tasks._data_files import FILES
 
 sys.path.insert(0, str(Path(__file__).parent))
 import stand_ins
+from prepared import Prepared
 
 torch.set_num_threads(1)  # xdist already fills the cores
 
@@ -42,6 +43,16 @@ def data_sets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     stand_ins.use(folder)
     yield stand_ins.PROGRAM
     stand_ins.put_away()
+
+
+@pytest.fixture(scope="session")
+def prepared() -> Iterator[Prepared]:
+    """Starts programs in processes of their own, in which torch and engram are there already."""
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork here")
+    server = Prepared()
+    yield server
+    server.end()
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ def test_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_that_fails_is_not_measured() -> None:
-    with pytest.raises(RuntimeError, match=r"a run ended with exit code 2: parity --hidden 0"):
-        runs.run_at_once(1, ["parity", "--hidden", "0"], 4)
+    with pytest.raises(RuntimeError, match=r"a run ended with exit code 2: prity --hidden 4"):
+        runs.run_at_once(1, ["prity", "--hidden", "4"], 4)
 
 
 def test_ratio_is_several_over_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from math import inf
@@ -18,6 +17,7 @@ from engram.certify._cost import binomial, power
 from engram.cli import main
 from engram.errors import CertificateError, OptionError
 from engram.files import seal
+from prepared import Prepared
 
 HUGE = """
 import json, resource, sys, time
@@ -48,9 +48,9 @@ def arguments(text: str) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is set as Linux has it")
-def test_huge_sizes_end_at_once() -> None:
+def test_huge_sizes_end_at_once(prepared: Prepared) -> None:
     """Every size of every claim: refused or done within a second, in a process that gets no more than 1 GB."""
-    done = subprocess.run([sys.executable, "-c", HUGE], capture_output=True, text=True, timeout=100, check=False)
+    done = prepared.run(HUGE)
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) == 4 * sum(len(kind(**kind.example).sizes()) for kind in CLAIMS.values())
 

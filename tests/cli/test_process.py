@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import engram
+from prepared import Prepared
+from tiers import slow
 
 # Ctrl-C reaches Python even where the caller ignores it (a background job of a shell).
 PROGRAM = """
@@ -44,15 +46,15 @@ def test_wrong_words_without_frames() -> None:
     assert re.fullmatch(r"engram: [^\n]*Did you mean --hidden\?\n", done.stderr)
 
 
-def test_debug() -> None:
-    done = run("demo", "--delay", "0", "--debug")
+def test_debug(prepared: Prepared) -> None:
+    done = prepared.run(PROGRAM, "demo", "--delay", "0", "--debug")
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback")
     assert done.stderr.endswith("engram.errors.OptionError: --delay must be at least 1, got 0\n")
 
 
-def test_demo() -> None:
-    done = run("demo", "--updates", "2", "--delay", "5")
+def test_demo(prepared: Prepared) -> None:
+    done = prepared.run(PROGRAM, "demo", "--updates", "2", "--delay", "5")
     assert (done.returncode, done.stderr) == (0, "")
     assert "does not remember" in done.stdout
 
@@ -96,18 +98,18 @@ def test_ctrl_c_while_everything_is_imported(wait: float) -> None:
 TRAIN = ["train", "copy", "--hidden", "8", "--delay", "3", "--batch", "4", "--name", "first"]
 
 
-def test_train_in_streams_of_its_own(tmp_path: Path) -> None:
+def test_train_in_streams_of_its_own(tmp_path: Path, prepared: Prepared) -> None:
     """The result on standard output, the progress on standard error."""
-    done = run(*TRAIN, "--steps", "2", "--json", "--out", str(tmp_path))
+    done = prepared.run(PROGRAM, *TRAIN, "--steps", "2", "--json", "--out", str(tmp_path))
     assert done.returncode == 0
     assert json.loads(done.stdout)["status"] == "done"
     assert "step 2 test: loss" in done.stderr
 
 
-def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite(tmp_path: Path, prepared: Prepared) -> None:
     """Exit code 1: the run was understood, and failed."""
     words = ["--steps", "9", "--optimizer", "sgd", "--lr", "1e30", "--clip", "0", "--out", str(tmp_path)]
-    done = run(*TRAIN, *words)
+    done = prepared.run(PROGRAM, *TRAIN, *words)
     assert (done.returncode, done.stdout) == (1, "")
     assert re.search(r"^engram: the loss is (nan|inf) at step \d+\. .*smaller --lr", done.stderr, re.MULTILINE)
     assert "Traceback" not in done.stderr
@@ -165,7 +167,7 @@ def test_python_m_engram() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX")
-@pytest.mark.parametrize("words", ["list models", "--help", "--version", "--complete tr", "size --lag 9"])
+@pytest.mark.parametrize("words", ["list models", "--help", "--version", "--complete tr", slow("size --lag 9")])
 def test_closed_streams(words: str) -> None:
     """``engram list models >&-``, or a service without an output: what is printed is lost, and nothing fails."""
     command = f"exec {sys.executable} -m engram.cli {words} >&-"

@@ -187,7 +187,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return settings(folder / "plain")
 
 
-SLOW_FLAGS = {"model", "options of the lstm", "options of the others", "two options", "precision", "alpha", "lr_orthogonal"}
+SLOW_FLAGS = {"model", "options of the lstm", "options of the others", "two options", "precision", "lr_orthogonal"}
 """Those that compile a loop of their own, and those like another one."""
 
 

@@ -1,8 +1,6 @@
 """Several Python threads inside an executor at once, and several threads inside one call."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -18,6 +16,7 @@ from engram.loops import free_workspaces, use
 from engram.loops._products import Multiplier, matmul
 from engram.models import MODELS
 from engram.state import parts
+from prepared import Prepared
 from tiers import slow_but
 
 REAL = (torch.float32, torch.float64)
@@ -134,7 +133,7 @@ def test_products(compiled: str, dtype: torch.dtype, threads: Callable[[int], An
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_after_a_fork(compiled: str) -> None:
+def test_after_a_fork(compiled: str, prepared: Prepared) -> None:
     """A child has none of its parent's threads: it starts its own in place of waiting for them (libgomp hangs here)."""
     program = """
 import os, signal, torch, engram
@@ -150,7 +149,7 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 assert layer(x)[0].equal(right)
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=600)
+    done = prepared.run(program)
     assert done.returncode == 0, done.stderr
 
 

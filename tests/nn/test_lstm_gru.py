@@ -72,7 +72,11 @@ def call(layer: nn.Module, form: str, x: Tensor, state: tuple[Tensor, ...]) -> l
     return [output, *(final if isinstance(final, tuple) else (final,))]
 
 
-@pytest.mark.parametrize("case", slow_but(CASES, QUICK), ids=lambda c: "-".join([c.name, str(dict(c.options)), c.form, str(c.given)]))
+def words(case: Case) -> str:
+    return "-".join([case.name, str(dict(case.options)), case.form, str(case.given)])
+
+
+@pytest.mark.parametrize("case", slow_but(CASES, QUICK), ids=words)
 def test_every_number_is_torch_s(case: Case) -> None:
     """Outputs, states and the gradient of input, initial state and every weight."""
     kind, theirs = PAIRS[case.name]
