@@ -19,11 +19,17 @@ PAGES += [[name, below] for name, known in catalogue()["commands"].items() for b
 PAGES += [["train", task] for task in TASKS] + [["train", "copy", "--model", model] for model in MODELS]
 
 
+_seen: dict[tuple[str, ...], str] = {}
+
+
 def help_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main([*words, "--help"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    return re.sub(r"[\s│]+", " ", said.out)
+    """A page in one line. Several tests look at the same page, which takes a tenth of a second to make."""
+    if words not in _seen:
+        assert main([*words, "--help"]) == 0
+        said = capsys.readouterr()
+        assert said.err == ""
+        _seen[words] = re.sub(r"[\s│]+", " ", said.out)
+    return _seen[words]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=" ".join)
