@@ -94,7 +94,8 @@ class Prepared:
     def end(self) -> None:
         self._folder.cleanup()
         if self._server is not None:
-            self._server.communicate(timeout=60)  # closes its input
+            self._server.kill()
+            self._server.communicate()
 
 
 def environment() -> dict[str, str]:

@@ -34,8 +34,8 @@ def test_version() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"engram {engram.__version__}\n", "")
 
 
-def test_refused() -> None:
-    done = run("demo", "--delay", "0")
+def test_refused(prepared: Prepared) -> None:
+    done = prepared.run(PROGRAM, "demo", "--delay", "0")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "engram: --delay must be at least 1, got 0\n")
 
 

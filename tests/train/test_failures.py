@@ -171,8 +171,10 @@ def full(*args, made=_worker.save):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 _worker.save = full
 for limit in map(int, sys.argv[3:]):
+    reader, writer = os.pipe()
     child = os.fork()
     if not child:
+        os.dup2(writer, 1)  # standard output is a file, which the limit is for too
         for go in (lambda: train(settings, out, str(limit)), lambda: resume(out / str(limit))):
             try:
                 go()
@@ -180,6 +182,8 @@ for limit in map(int, sys.argv[3:]):
             except EngramError as error:
                 print(type(error).__name__, error, flush=True)
         os._exit(0)
+    os.close(writer)
+    print(open(reader).read(), end="", flush=True)
     assert os.waitpid(child, 0)[1] == 0
 """
 
