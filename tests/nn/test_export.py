@@ -86,7 +86,7 @@ def test_strict(name: str) -> None:
 
 
 def test_as_a_file() -> None:
-    layer = REAL["cayley"](dtype=torch.float64).eval()
+    layer = REAL["free"](dtype=torch.float64).eval()
     file = io.BytesIO()
     torch.export.save(exported(layer, sequence(layer, 5, 3)), file)
     file.seek(0)

@@ -19,7 +19,18 @@ TOLERANCE = 1e-10  # float64, the same mathematics by another road
 forward_mode = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 
 
-@pytest.fixture(params=EVERY)
+KINDS = {"free", "cayley", "modrelu", "goru", "rac", "cprnn", "lstm", "mingru", "own cell without a plan"}
+"""One of each kind of recurrence: sums, maps, gates, products, scans, and a cell that has no plan."""
+OPTIONS = {
+    "both ways, batch first",
+    "trained start",
+    "last step",
+    "lstm, projected, both ways",
+    "own cell with an integer",
+}
+
+
+@pytest.fixture(params=slow_but(EVERY, KINDS | OPTIONS | {"s4d", *COMPLEX}))
 def layer(request: pytest.FixtureRequest) -> Any:
     return EVERY[request.param](dtype=torch.float64)
 
@@ -55,10 +66,6 @@ def test_functional_call(layer: Any) -> None:
         for p in layer.parameters():
             p.mul_(0.7)
     near(found, layer(x)[0])
-
-
-KINDS = {"free", "cayley", "modrelu", "goru", "rac", "cprnn", "lstm", "mingru", "own cell without a plan"}
-"""One of each kind of recurrence: sums, maps, gates, products, scans, and a cell that has no plan."""
 
 
 @pytest.mark.parametrize("name", slow_but(EVERY, KINDS | {"s4d", "complex"}))
