@@ -134,6 +134,8 @@ COMPLEX: dict[str, Callable[..., Recurrent]] = {
     "eurnn": lambda **o: EURNN(FEATURES, HIDDEN, **{**o, "dtype": torch.complex128}),
 }
 EVERY = REAL | SYSTEMS | COMPLEX
+KINDS = {"free", "cayley", "modrelu", "goru", "rac", "cprnn", "lstm", "mingru", "own cell without a plan"}
+"""One of each kind of recurrence: sums, maps, gates, products, scans, and a cell that has no plan."""
 
 
 def sequence(layer: Any, steps: int, batch: int, dtype: torch.dtype = torch.float64) -> Tensor:

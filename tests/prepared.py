@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,13 @@ class Process:
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
+
+    def wait_for(self, words: str) -> None:
+        """Until it has written them to standard output."""
+        end = time.monotonic() + 600
+        while words not in self._out.read_text():
+            assert time.monotonic() < end
+            time.sleep(0.01)
 
     def wait(self) -> subprocess.CompletedProcess[str]:
         """Its exit code and what it wrote, once it has ended."""

@@ -11,6 +11,7 @@ from engram.cli._app import COMMANDS, parse
 from engram.cli._catalogue import catalogue
 from engram.models import MODELS
 from engram.tasks import TASKS
+from tiers import slow_but
 
 OPTIONS = ("model", "hidden", "layers", "steps", "batch", "lr", "lr-orthogonal", "optimizer", "seed", "threads", "out")
 OPTIONS += ("name", "dry-run", "json", "probe-every")
@@ -82,7 +83,10 @@ def test_help_of_a_task(task: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert parse(example[1].split()).settings.task == TASKS[task]()
 
 
-@pytest.mark.parametrize("claim", catalogue()["commands"]["certify"]["below"])
+BELOW = [*catalogue()["commands"]["certify"]["below"]]
+
+
+@pytest.mark.parametrize("claim", slow_but(BELOW, BELOW[::3]))
 def test_help_of_a_claim(claim: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Its sizes as options, and an example that is understood."""
     said = help_of(capsys, "certify", claim)

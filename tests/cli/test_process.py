@@ -60,18 +60,15 @@ def test_demo(prepared: Prepared) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_ctrl_c() -> None:
+def test_ctrl_c(prepared: Prepared) -> None:
     """While training: exit code 130, one word, no traceback."""
-    words = ["demo", "--updates", "100000", "--delay", "5"]
-    command = [sys.executable, "-c", PROGRAM, *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert "Copying problem" in process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=600)
-    assert process.returncode == 130
-    assert err == "\ninterrupted\n"
-    assert "Traceback" not in out
+    process = prepared.start(PROGRAM, "demo", "--updates", "100000", "--delay", "5")
+    process.wait_for("Copying problem")
+    process.signal(signal.SIGINT)
+    done = process.wait()
+    assert done.returncode == 130
+    assert done.stderr == "\ninterrupted\n"
+    assert "Traceback" not in done.stdout
 
 
 def test_the_command_is_there_before_torch() -> None:

@@ -60,6 +60,7 @@ def test_every_layer(name: str, tmp_path: Path) -> None:
     assert apart(layer, tmp_path / "a.onnx") < 1e-5
 
 
+@pytest.mark.slow  # tests/cli/test_convert.py has a file in float64 too
 def test_double(tmp_path: Path) -> None:
     layer = RNN(3, 4, map="cayley", initial_state="trained", dtype=torch.float64).eval()
     to_onnx(layer, tmp_path / "a.onnx")

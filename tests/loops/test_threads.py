@@ -54,8 +54,11 @@ def test_same_bits_at_any_number_of_threads(
                     assert [name for name, right in single.items() if not found[name].equal(right)] == []
 
 
+LAYERS = ["mirnn", "rac", "2rnn", "cprnn", "birnn", "exprnn", "linear-rnn"]  # every cell: see below
+
+
 @pytest.mark.parametrize("dtype", slow_but(REAL, {torch.float32}), ids=str)
-@pytest.mark.parametrize("name", ["mirnn", "rac", "2rnn", "cprnn", "birnn", "exprnn", "linear-rnn"])
+@pytest.mark.parametrize("name", slow_but(LAYERS, {"2rnn", "exprnn"}))
 def test_layers_give_the_same_bits(compiled: str, name: str, dtype: torch.dtype, threads: Callable[[int], Any]) -> None:
     """Whole layers of every recurrence with a loop of its own."""
     torch.manual_seed(1)

@@ -44,9 +44,9 @@ def awake(*arguments: Any, **options: Any) -> IRNN:
 OURS = [name for name, entry in MODELS.items() if issubclass(entry.kind, Recurrent)]
 
 
-# One of each kind: no map, a map, complex, gates, products. The cells with loops or options of their own keep the same
+# One of each kind: no map, complex, gates, products. The cells with loops or options of their own keep the same
 # contract in test_differential.py, test_fields.py, test_linear.py, test_lstm_gru.py, test_minimal.py and test_s4.py.
-QUICK = {"rnn", "nnrnn", "urnn", "goru", "2rnn", "rac"}
+QUICK = {"rnn", "urnn", "goru", "2rnn"}
 
 
 @pytest.mark.parametrize("name", slow_but(OURS, QUICK))

@@ -11,7 +11,7 @@ from torch.func import functional_call, grad, jvp
 from torch.utils.flop_counter import FlopCounterMode
 
 from engram import loops
-from every_layer import COMPLEX, EVERY, FEATURES, REAL, sequence, tensors
+from every_layer import COMPLEX, EVERY, FEATURES, KINDS, REAL, sequence, tensors
 from tiers import slow_but
 
 TOLERANCE = 1e-10  # float64, the same mathematics by another road
@@ -19,8 +19,6 @@ TOLERANCE = 1e-10  # float64, the same mathematics by another road
 forward_mode = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 
 
-KINDS = {"free", "cayley", "modrelu", "goru", "rac", "cprnn", "lstm", "mingru", "own cell without a plan"}
-"""One of each kind of recurrence: sums, maps, gates, products, scans, and a cell that has no plan."""
 OPTIONS = {
     "both ways, batch first",
     "trained start",
