@@ -1,9 +1,8 @@
 """One layer of every kind of recurrence, own cells among them: for torch's transforms and exporters."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -135,12 +134,8 @@ COMPLEX: dict[str, Callable[..., Recurrent]] = {
     "eurnn": lambda **o: EURNN(FEATURES, HIDDEN, **{**o, "dtype": torch.complex128}),
 }
 EVERY = REAL | SYSTEMS | COMPLEX
-
-
-def slow_but(names: Iterable[str], quick: set[str]) -> list[Any]:
-    """Parameters of a test of which only some belong to the fast tier."""
-    assert quick <= set(names)
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+KINDS = {"free", "cayley", "modrelu", "goru", "rac", "cprnn", "lstm", "mingru", "own cell without a plan"}
+"""One of each kind of recurrence: sums, maps, gates, products, scans, and a cell that has no plan."""
 
 
 def sequence(layer: Any, steps: int, batch: int, dtype: torch.dtype = torch.float64) -> Tensor:

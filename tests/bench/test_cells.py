@@ -115,6 +115,7 @@ def test_page_and_figure(printed: tuple[dict[str, Any], str, Path]) -> None:
     assert "<svg" in (folder / "cells.svg").read_text()
 
 
+@pytest.mark.slow
 def test_wrong_gradients_are_told(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A contestant that computes something else has no time, but a row."""
     monkeypatch.setattr(_peers, "scanned", lambda: lambda d, h, c, w: _peers.steps(d, h, c, w.detach() * 1.0 + 0 * w))
@@ -126,6 +127,7 @@ def test_wrong_gradients_are_told(small: None, monkeypatch: pytest.MonkeyPatch) 
     assert rows["torch scan"]["note"] == "fails: ZeroDivisionError: division by zero"
 
 
+@pytest.mark.slow
 def test_some_cells_and_the_tables(small: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "200")
@@ -139,7 +141,6 @@ def test_some_cells_and_the_tables(small: None, tmp_path: Path, capsys: pytest.C
     assert "MIRNN" not in out
 
 
-@pytest.mark.slow
 def test_without_lstm(small: None) -> None:
     """Neither its peers nor its tokens; torch's GRU has the products of ours, which does not race."""
     result = bench_cells(True, 1, lambda line: None, only=("GORU",))

@@ -1,5 +1,7 @@
 """``engram bench runs``: real runs, as many at once as it says."""
 
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,9 +26,17 @@ def test_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (tmp_path / "runs.svg").read_text().count("<svg") == 1
 
 
-def test_a_run_that_fails_is_not_measured() -> None:
+@pytest.mark.slow
+def test_a_run_that_is_refused_is_not_measured() -> None:
     with pytest.raises(RuntimeError, match=r"a run ended with exit code 2: parity --hidden 0"):
         runs.run_at_once(1, ["parity", "--hidden", "0"], 4)
+
+
+@pytest.mark.skipif(shutil.which("false") is None, reason="a program of POSIX")
+def test_a_run_that_fails_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))  # in place of Python
+    with pytest.raises(RuntimeError, match=r"a run ended with exit code 1: parity --length 4"):
+        runs.run_at_once(2, ["parity", "--length", "4"], 4)
 
 
 def test_ratio_is_several_over_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The second process of a race: it runs what it is told to, with the engram and the variables it was given."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,20 +13,23 @@ from engram.errors import OptionError
 SIZE = Size(T=5, B=3, H=4, D=2)
 
 
-def test_it_times_a_step_itself() -> None:
-    with Worker() as worker:
-        assert Path(worker.engram["path"]) == Path(engram.__file__)
-        calls = worker.contestants(
-            SIZE, 1, {"a": ("engram.nn:RNN", {"activation": "modrelu"}), "b": ("torch.nn:GRU", {})}
-        )
-        assert calls.keys() == {"a", "b"}
-        for call in calls.values():
-            took = call()
-            assert isinstance(took, float)
-            assert 0 < took < 60
-        assert worker.contestants(SIZE, 1, {}) == {}
-        with pytest.raises(RuntimeError, match="KeyError: 'a'"):
-            calls["a"]()  # the layers of the size before are forgotten
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as started:
+        yield started
+
+
+def test_it_times_a_step_itself(worker: Worker) -> None:
+    assert Path(worker.engram["path"]) == Path(engram.__file__)
+    calls = worker.contestants(SIZE, 1, {"a": ("engram.nn:RNN", {"activation": "modrelu"}), "b": ("torch.nn:GRU", {})})
+    assert calls.keys() == {"a", "b"}
+    for call in calls.values():
+        took = call()
+        assert isinstance(took, float)
+        assert 0 < took < 60
+    assert worker.contestants(SIZE, 1, {}) == {}
+    with pytest.raises(RuntimeError, match="KeyError: 'a'"):
+        calls["a"]()  # the layers of the size before are forgotten
 
 
 def test_variables_reach_it() -> None:
@@ -34,8 +38,8 @@ def test_variables_reach_it() -> None:
         worker.contestants(SIZE, 1, {"a": ("engram.nn:RNN", {})})
 
 
-def test_an_error_in_the_worker_is_told() -> None:
-    with Worker() as worker, pytest.raises(RuntimeError, match="has no attribute 'Nobody'"):
+def test_an_error_in_the_worker_is_told(worker: Worker) -> None:
+    with pytest.raises(RuntimeError, match="has no attribute 'Nobody'"):
         worker.contestants(SIZE, 1, {"a": ("engram.nn:Nobody", {})})
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from math import inf
@@ -18,6 +17,8 @@ from engram.certify._cost import binomial, power
 from engram.cli import main
 from engram.errors import CertificateError, OptionError
 from engram.files import seal
+from prepared import Prepared
+from tiers import slow
 
 HUGE = """
 import json, resource, sys, time
@@ -48,9 +49,9 @@ def arguments(text: str) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is set as Linux has it")
-def test_huge_sizes_end_at_once() -> None:
+def test_huge_sizes_end_at_once(prepared: Prepared) -> None:
     """Every size of every claim: refused or done within a second, in a process that gets no more than 1 GB."""
-    done = subprocess.run([sys.executable, "-c", HUGE], capture_output=True, text=True, timeout=100, check=False)
+    done = prepared.run(HUGE)
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) == 4 * sum(len(kind(**kind.example).sizes()) for kind in CLAIMS.values())
 
@@ -102,7 +103,7 @@ def test_a_limit_can_be_raised(tmp_path: Path, capsys: Any) -> None:
         verify(path, max_memory=1e-9)
 
 
-@pytest.mark.parametrize("value", [10**9, 2**62, 10**400])
+@pytest.mark.parametrize("value", [slow(10**9), slow(2**62), 10**400])
 @pytest.mark.parametrize("words", ["min-width --steps 8", "min-width --depth", "atlas --max-side", "atlas --jobs"])
 def test_huge_words(words: str, value: int, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

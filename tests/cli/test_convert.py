@@ -1,6 +1,7 @@
 """``engram convert``: saved runs and files become others that compute the same, and say by how much they differ."""
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from engram.cli import main
 from engram.convert import WeightedAutomaton
 from engram.tasks import Copy, LagCopy, PAutomaC, Task
 from engram.train import RunDirectory, Settings, evaluate, load_network, train
+from tiers import slow_but
 
 MODEL = "I:\n(0) 1.0\nF:\n(1) 0.5\nS:\n(0,0) 1.0\n(1,0) 0.25\n(1,1) 0.75\nT:\n(0,0,1) 1.0\n(1,0,1) 1.0\n(1,1,0) 1.0\n"
 SMALL: dict[str, Any] = {"hidden": 4, "layers": 2, "steps": 3, "test_samples": 8, "valid_samples": 8, "threads": 1}
@@ -48,8 +50,11 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("conversion", ["flat", "deepen"])
-@pytest.mark.parametrize("case", RUNS)
+CONVERTED = [*product(RUNS, ["flat", "deepen"])]
+QUICK = [("linear", "flat"), ("no bias, trained start", "deepen"), ("a map", "flat"), ("one answer", "deepen")]
+
+
+@pytest.mark.parametrize(("case", "conversion"), slow_but(CONVERTED, QUICK))
 def test_depth(case: str, conversion: str, tmp_path: Path, capsys: Any) -> None:
     """The new run has other sizes, the same outputs and scores, and can be trained further."""
     old, new = trained(tmp_path, **RUNS[case]), tmp_path / "new"
@@ -112,7 +117,7 @@ TO_TORCH: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("model", TO_TORCH)
+@pytest.mark.parametrize("model", slow_but(TO_TORCH, TO_TORCH.keys() - {"lstm"}))
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 def test_torch(model: str, tmp_path: Path, capsys: Any) -> None:
     options = TO_TORCH[model]

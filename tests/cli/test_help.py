@@ -11,6 +11,7 @@ from engram.cli._app import COMMANDS, parse
 from engram.cli._catalogue import catalogue
 from engram.models import MODELS
 from engram.tasks import TASKS
+from tiers import slow_but
 
 OPTIONS = ("model", "hidden", "layers", "steps", "batch", "lr", "lr-orthogonal", "optimizer", "seed", "threads", "out")
 OPTIONS += ("name", "dry-run", "json", "probe-every")
@@ -19,11 +20,17 @@ PAGES += [[name, below] for name, known in catalogue()["commands"].items() for b
 PAGES += [["train", task] for task in TASKS] + [["train", "copy", "--model", model] for model in MODELS]
 
 
+_seen: dict[tuple[str, ...], str] = {}
+
+
 def help_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main([*words, "--help"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    return re.sub(r"[\s│]+", " ", said.out)
+    """A page in one line. Several tests look at the same page, which takes a tenth of a second to make."""
+    if words not in _seen:
+        assert main([*words, "--help"]) == 0
+        said = capsys.readouterr()
+        assert said.err == ""
+        _seen[words] = re.sub(r"[\s│]+", " ", said.out)
+    return _seen[words]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=" ".join)
@@ -76,7 +83,10 @@ def test_help_of_a_task(task: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert parse(example[1].split()).settings.task == TASKS[task]()
 
 
-@pytest.mark.parametrize("claim", catalogue()["commands"]["certify"]["below"])
+BELOW = [*catalogue()["commands"]["certify"]["below"]]
+
+
+@pytest.mark.parametrize("claim", slow_but(BELOW, BELOW[::3]))
 def test_help_of_a_claim(claim: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Its sizes as options, and an example that is understood."""
     said = help_of(capsys, "certify", claim)

@@ -13,6 +13,7 @@ from engram.errors import OptionError
 from engram.models import MODELS, model_class, options_of
 from engram.tasks import Copy, StartEnd
 from engram.train import Settings, make_network
+from tiers import MODELS_OF_EACH_KIND, slow_but
 
 READ: dict[str, Any] = {
     "a=3": 3,
@@ -67,7 +68,7 @@ def test_flags_of_the_model() -> None:
         parse(["train", "copy", "--model", "scornn", "--equal-cores"])
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", slow_but(MODELS, MODELS_OF_EACH_KIND | {"nnrnn", "tensor-train"}))
 def test_defaults_are_those_of_the_class(name: str) -> None:
     """Giving any option its default changes no weight: else a flag left out would mean something else than it shows."""
     task = StartEnd(length=6, data=2, symbols=2) if MODELS[name].answers_itself else Copy(3)

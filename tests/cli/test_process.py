@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import engram
+from prepared import Prepared
+from tiers import slow
 
 # Ctrl-C reaches Python even where the caller ignores it (a background job of a shell).
 PROGRAM = """
@@ -32,8 +34,8 @@ def test_version() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"engram {engram.__version__}\n", "")
 
 
-def test_refused() -> None:
-    done = run("demo", "--delay", "0")
+def test_refused(prepared: Prepared) -> None:
+    done = prepared.run(PROGRAM, "demo", "--delay", "0")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "engram: --delay must be at least 1, got 0\n")
 
 
@@ -44,32 +46,29 @@ def test_wrong_words_without_frames() -> None:
     assert re.fullmatch(r"engram: [^\n]*Did you mean --hidden\?\n", done.stderr)
 
 
-def test_debug() -> None:
-    done = run("demo", "--delay", "0", "--debug")
+def test_debug(prepared: Prepared) -> None:
+    done = prepared.run(PROGRAM, "demo", "--delay", "0", "--debug")
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback")
     assert done.stderr.endswith("engram.errors.OptionError: --delay must be at least 1, got 0\n")
 
 
-def test_demo() -> None:
-    done = run("demo", "--updates", "2", "--delay", "5")
+def test_demo(prepared: Prepared) -> None:
+    done = prepared.run(PROGRAM, "demo", "--updates", "2", "--delay", "5")
     assert (done.returncode, done.stderr) == (0, "")
     assert "does not remember" in done.stdout
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_ctrl_c() -> None:
+def test_ctrl_c(prepared: Prepared) -> None:
     """While training: exit code 130, one word, no traceback."""
-    words = ["demo", "--updates", "100000", "--delay", "5"]
-    command = [sys.executable, "-c", PROGRAM, *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert "Copying problem" in process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=600)
-    assert process.returncode == 130
-    assert err == "\ninterrupted\n"
-    assert "Traceback" not in out
+    process = prepared.start(PROGRAM, "demo", "--updates", "100000", "--delay", "5")
+    process.wait_for("Copying problem")
+    process.signal(signal.SIGINT)
+    done = process.wait()
+    assert done.returncode == 130
+    assert done.stderr == "\ninterrupted\n"
+    assert "Traceback" not in done.stdout
 
 
 def test_the_command_is_there_before_torch() -> None:
@@ -96,18 +95,18 @@ def test_ctrl_c_while_everything_is_imported(wait: float) -> None:
 TRAIN = ["train", "copy", "--hidden", "8", "--delay", "3", "--batch", "4", "--name", "first"]
 
 
-def test_train_in_streams_of_its_own(tmp_path: Path) -> None:
+def test_train_in_streams_of_its_own(tmp_path: Path, prepared: Prepared) -> None:
     """The result on standard output, the progress on standard error."""
-    done = run(*TRAIN, "--steps", "2", "--json", "--out", str(tmp_path))
+    done = prepared.run(PROGRAM, *TRAIN, "--steps", "2", "--json", "--out", str(tmp_path))
     assert done.returncode == 0
     assert json.loads(done.stdout)["status"] == "done"
     assert "step 2 test: loss" in done.stderr
 
 
-def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite(tmp_path: Path, prepared: Prepared) -> None:
     """Exit code 1: the run was understood, and failed."""
     words = ["--steps", "9", "--optimizer", "sgd", "--lr", "1e30", "--clip", "0", "--out", str(tmp_path)]
-    done = run(*TRAIN, *words)
+    done = prepared.run(PROGRAM, *TRAIN, *words)
     assert (done.returncode, done.stdout) == (1, "")
     assert re.search(r"^engram: the loss is (nan|inf) at step \d+\. .*smaller --lr", done.stderr, re.MULTILINE)
     assert "Traceback" not in done.stderr
@@ -165,7 +164,7 @@ def test_python_m_engram() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX")
-@pytest.mark.parametrize("words", ["list models", "--help", "--version", "--complete tr", "size --lag 9"])
+@pytest.mark.parametrize("words", ["list models", "--help", "--version", "--complete tr", slow("size --lag 9")])
 def test_closed_streams(words: str) -> None:
     """``engram list models >&-``, or a service without an output: what is printed is lost, and nothing fails."""
     command = f"exec {sys.executable} -m engram.cli {words} >&-"

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from engram.tasks import Copy
 from engram.train import Settings, train
 from engram.train._directory import FILES
 from engram.train._settings import FLAT
+from tiers import slow_but
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links and pipes of POSIX")
 NAMES = (*FILES, *(f"{name}.new" for name in FILES), "tensorboard", "tensorboard/events.out.tfevents.1")
@@ -53,8 +55,12 @@ def folder(path: Path, outside: Path) -> None:
     path.mkdir()
 
 
-@pytest.mark.parametrize("trap", [link, link_to_nothing, pipe, folder])
-@pytest.mark.parametrize("name", NAMES)
+TRAPS = [link, link_to_nothing, pipe, folder]
+IN_TURN = [(name, TRAPS[k % 2 + n]) for k, name in enumerate(NAMES) for n in (0, 2)]
+"""Every name with a link and with something that is no file."""
+
+
+@pytest.mark.parametrize(("name", "trap"), slow_but(product(NAMES, TRAPS), IN_TURN))
 def test_traps(name: str, trap: Callable[[Path, Path], None], run: Path, capsys: Any) -> None:
     """Refused in one line by whoever reads or writes the run; what is outside stays as it was."""
     path, outside = run / name, run.parent / "outside"
@@ -173,8 +179,12 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("command", ["resume", "evaluate"])
-@pytest.mark.parametrize(("name", "value"), SETTINGS, ids=lambda part: str(part)[:20])
+READ = [(*setting, command) for setting in SETTINGS for command in ("resume", "evaluate")]
+READ_IN_TURN = [(*setting, ("resume", "evaluate")[k % 2]) for k, setting in enumerate(SETTINGS)]
+"""Every setting with one of the commands."""
+
+
+@pytest.mark.parametrize(("name", "value", "command"), slow_but(READ, READ_IN_TURN), ids=lambda part: str(part)[:20])
 def test_settings_of_a_stranger(name: Any, value: Any, command: str, run: Path, capsys: Any) -> None:
     """One line and exit code 2, at once: no crash, no hang, nobody's memory filled."""
     facts = json.loads((run / "run.json").read_text())

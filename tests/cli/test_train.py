@@ -16,6 +16,7 @@ from engram.models import MODELS
 from engram.train import RunDirectory, load_network, to_toml
 from engram.train._interrupt import Interrupt
 from engram.train._settings import FLAT
+from tiers import MODELS_OF_EACH_KIND, slow_but
 
 SMALL = ["train", "copy", "--hidden", "8", "--delay", "3", "--steps", "3", "--batch", "4"]
 QUICK = [*SMALL, "--valid-samples", "8", "--test-samples", "8", "--log-every", "1"]
@@ -178,12 +179,23 @@ FLAGS: dict[str, tuple[list[str], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", FLAGS)
-def test_every_flag_has_its_effect(case: str, told: Any) -> None:
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The settings of a run without flags."""
+    folder = tmp_path_factory.mktemp("plain")
+    assert main([*QUICK, "--out", str(folder), "--name", "plain"]) == 0
+    return settings(folder / "plain")
+
+
+SLOW_FLAGS = {"model", "options of the lstm", "options of the others", "two options", "precision", "lr_orthogonal"}
+"""Those that compile a loop of their own, and those like another one."""
+
+
+@pytest.mark.parametrize("case", slow_but(FLAGS, FLAGS.keys() - SLOW_FLAGS))
+def test_every_flag_has_its_effect(case: str, told: Any, plain: dict[str, Any]) -> None:
     words, expected = FLAGS[case]
-    told(*QUICK, "--name", "plain")
     told(*QUICK, "--name", "flagged", *words)
-    before, after = settings("runs/plain"), settings("runs/flagged")
+    before, after = plain, settings("runs/flagged")
     assert {name: after[name] for name in expected} == expected
     moved = {"lr": {"lr_orthogonal"}, "optimizer": {"momentum"}, "plateau": {"schedule"}, "samples": {"validate_every"}}
     allowed = {*expected, *(follower for name in expected for follower in moved.get(name, ()))}
@@ -255,7 +267,7 @@ DRY = {
 }
 
 
-@pytest.mark.parametrize("case", DRY)
+@pytest.mark.parametrize("case", slow_but(DRY, DRY.keys() - {"defaults", "a group", "an optimiser", "symbols"}))
 @pytest.mark.usefixtures("data_sets")
 def test_a_dry_run_is_a_file_that_gives_the_run(case: str, told: Any) -> None:
     """Nothing in it is left to decide; the same fingerprint, the same settings, the same bits."""
@@ -299,7 +311,10 @@ def test_names_never_collide(told: Any) -> None:
     assert {str(path) for path in Path("runs").iterdir()} == folders
 
 
-@pytest.mark.parametrize("name", ["a b", "größe-λ", "[red]x", "b[/b]", ":smile:", "100%", "{x}", "sweep/first", "-x"])
+ODD = ["a b", "größe-λ", "[red]x", "b[/b]", ":smile:", "100%", "{x}", "sweep/first", "-x"]
+
+
+@pytest.mark.parametrize("name", slow_but(ODD, {"größe-λ", "b[/b]", "100%", "sweep/first"}))
 def test_odd_names(name: str, told: Any, capsys: pytest.CaptureFixture[str]) -> None:
     out = told(*QUICK, "--out", "my runs", f"--name={name}")
     folder = Path("my runs", name)
@@ -612,21 +627,13 @@ def test_evaluate(told: Any) -> None:
     assert not Path("runs/first/curves.svg").exists()
 
 
-QUICK_MODELS = {"exprnn", "urnn", "full-capacity", "lstm", "goru", "s4d", "rac", "min-gru"}
-"""Maps, complex weights, a matrix that StiefelStep moves, gates, systems, products, scans: one of each kind."""
+EVALUATED = [(name, "32-true") for name, entry in MODELS.items() if not entry.answers_itself]
+EVALUATED += [("exprnn", "64-true"), ("urnn", "64-true")]
 
 
 @pytest.mark.parametrize(
     ("model", "precision"),
-    [
-        *(
-            pytest.param(name, "32-true", marks=[] if name in QUICK_MODELS else pytest.mark.slow)
-            for name, entry in MODELS.items()
-            if not entry.answers_itself
-        ),
-        ("exprnn", "64-true"),
-        ("urnn", "64-true"),
-    ],
+    slow_but(EVALUATED, [*((name, "32-true") for name in MODELS_OF_EACH_KIND), ("urnn", "64-true")]),
 )
 def test_evaluate_finds_what_the_run_found(model: str, precision: str, told: Any) -> None:
     """Complex weights among them. In double precision Fabric rounds the outputs of a run to single: 1e-6."""

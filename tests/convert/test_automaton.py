@@ -21,6 +21,7 @@ from engram.errors import DataError, DTypeError, FileError, NonFiniteError, Opti
 from engram.nn import CPBIRNN, CPRNN, RNN, BilinearRNN, SecondOrderRNN
 from engram.tasks._data import read
 from engram.tasks._pautomac import SYMBOLS, solution
+from tiers import slow_but
 
 MODEL = """I: (state)
 \t(0) 0.5
@@ -272,7 +273,7 @@ NETWORKS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("case", NETWORKS)
+@pytest.mark.parametrize("case", slow_but(NETWORKS, NETWORKS.keys() - {"2rnn, no bias", "residual"}))
 def test_from_network(case: str, bias: bool) -> None:
     """On every word of up to 5 symbols; and the network of that automaton is the first one again."""
     torch.manual_seed(0)

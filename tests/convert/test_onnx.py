@@ -14,10 +14,11 @@ from engram.errors import DTypeError, OptionError
 from engram.models import MODELS, Model, make_network
 from engram.nn import RNN, URNN, TensorNet
 from engram.tasks import Adding, Copy, Task
-from every_layer import REAL, SYSTEMS, slow_but
+from every_layer import REAL, SYSTEMS
+from tiers import slow_but
 
 COMPLEX = ("urnn", "full-capacity", "hyland-raetsch", "eurnn", "scurnn")
-QUICK = {"exprnn", "s4d"}
+QUICK = {"exprnn"}
 
 
 def apart(network: Any, path: Path) -> float:
@@ -51,7 +52,7 @@ def test_every_model(name: str, tmp_path: Path) -> None:
     assert apart(network, tmp_path / "a.onnx") < 1e-5
 
 
-@pytest.mark.parametrize("name", slow_but(REAL | SYSTEMS, {"modrelu", "both ways, batch first"}))
+@pytest.mark.parametrize("name", slow_but(REAL | SYSTEMS, {"both ways, batch first"}))
 def test_every_layer(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     layer = (REAL | SYSTEMS)[name]().eval()
@@ -59,6 +60,7 @@ def test_every_layer(name: str, tmp_path: Path) -> None:
     assert apart(layer, tmp_path / "a.onnx") < 1e-5
 
 
+@pytest.mark.slow  # tests/cli/test_convert.py has a file in float64 too
 def test_double(tmp_path: Path) -> None:
     layer = RNN(3, 4, map="cayley", initial_state="trained", dtype=torch.float64).eval()
     to_onnx(layer, tmp_path / "a.onnx")

@@ -4,6 +4,7 @@ import importlib
 import json
 import shutil
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from engram.tasks import Copy
 from engram.theory import sizings
 from engram.train import RunDirectory, Settings
 from readable import strange_colors
+from tiers import slow, slow_but
 
 HERE = Path(__file__).parents[2]
 RESULTS, EXPERIMENTS = HERE / "docs" / "results", HERE / "experiments"
@@ -66,9 +68,13 @@ def test_no_plot_is_left_out() -> None:
     assert public == {*PLOTS}
 
 
+PAIRS = [*product(PLOTS, ["svg", "png"])]
+QUICK = [(name, "svg") for name in PLOTS if name != "plot_atlas"]  # which tests/report plots too
+QUICK += [("plot_recall", "png"), ("plot_spectrum", "png")]
+
+
 @pytest.mark.usefixtures("readable")
-@pytest.mark.parametrize("ending", ["svg", "png"])
-@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.parametrize(("name", "ending"), slow_but(PAIRS, QUICK))
 def test_every_plot(name: str, ending: str, tmp_path: Path) -> None:
     path = tmp_path / "new" / f"figure.{ending}"
     PLOTS[name](path)
@@ -81,7 +87,7 @@ def test_every_plot(name: str, ending: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("readable")
-@pytest.mark.parametrize(("depth", "steps"), [(1, 2), (1, 24), (2, 20), (4, 4)])
+@pytest.mark.parametrize(("depth", "steps"), [(1, 2), (1, 24), slow(2, 20), (4, 4)])
 def test_circuits_of_all_shapes(depth: int, steps: int, tmp_path: Path) -> None:
     report.plot_rac(depth, steps, tmp_path / "rac.svg")
 

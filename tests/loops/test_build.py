@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from engram.loops import _build, _compilers
+from prepared import Prepared
 
 SOURCE = '#include "runtime.h"\nREAL twice(REAL x) { return 2 * x; }\n'
 PROGRAM = f"""
@@ -74,8 +75,8 @@ def script(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_turned_off(tmp_path: Path) -> None:
-    assert reasons(start(tmp_path, ENGRAM_COMPILE="0")) == ["turned off by ENGRAM_COMPILE=0"] * 2
+def test_turned_off(tmp_path: Path, attempt: Attempt) -> None:
+    assert attempt(tmp_path, ENGRAM_COMPILE="0") == "turned off by ENGRAM_COMPILE=0"
     assert not list(tmp_path.iterdir())
 
 
@@ -227,6 +228,7 @@ def test_no_place_for_temporary_files(tmp_path: Path, attempt: Attempt, monkeypa
     assert "No usable temporary directory found" in attempt(tmp_path / "in the way")
 
 
+@pytest.mark.slow  # test_full_disk has the same in this process
 def test_nothing_can_be_written(tmp_path: Path) -> None:
     """The system itself refuses: no file of more than 4 kB."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
@@ -343,10 +345,12 @@ def test_poisoned_cache(tmp_path: Path, attempt: Attempt) -> None:
 
 
 @needs_compiler
-def test_two_processes_at_once(tmp_path: Path) -> None:
+def test_two_processes_at_once(tmp_path: Path, prepared: Prepared) -> None:
     """Both find an empty cache and compile; both end with whole libraries, and no scratch folder is left."""
-    for process in [start(tmp_path), start(tmp_path)]:
-        assert all(words.startswith("compiled: ") for words in reasons(process))
+    for process in [prepared.start(PROGRAM, ENGRAM_CACHE=str(tmp_path)) for _ in range(2)]:
+        done = process.wait()
+        assert done.returncode == 0, done.stderr
+        assert [words.split()[0] for words in json.loads(done.stdout)] == ["compiled:"] * 2
     assert [path.suffix for path in (tmp_path / "loops").iterdir()] == [".so", ".so"]
 
 
@@ -368,7 +372,7 @@ def test_many_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @needs_compiler
-def test_fork_while_a_thread_compiles(tmp_path: Path) -> None:
+def test_fork_while_a_thread_compiles(tmp_path: Path, prepared: Prepared) -> None:
     """The child has not the thread that holds the lock: it compiles for itself in place of waiting."""
     slow = script(tmp_path / "slow", 'sleep 1; exec cc "$@"')
     program = f"""
@@ -388,8 +392,8 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 thread.join()
 """
-    environment = {**os.environ, "ENGRAM_CACHE": str(tmp_path / "cache"), "CC": slow}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, env=environment, timeout=120)
+    done = prepared.run(program, ENGRAM_CACHE=str(tmp_path / "cache"), CC=slow)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

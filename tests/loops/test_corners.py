@@ -11,6 +11,7 @@ from engram.checks import explain
 from engram.loops import compiled_cell, use
 from engram.nn import RNN, BareCell, Cell
 from engram.state import Field, parts
+from tiers import slow_but
 
 
 class State(NamedTuple):
@@ -61,10 +62,20 @@ CORNERS: dict[str, Callable[..., Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("executor", ["torch", "compiled"])
-@pytest.mark.parametrize("name", CORNERS)
+TRUTHS = [name for name in CORNERS if "truth" in name or name == "neither"]
+COUNTS = [name for name in CORNERS if "count" in name]
+TOGETHER: dict[str, Callable[..., Tensor]] = {  # one loop to compile in place of many
+    "all of truths": lambda c, d, s: sum(CORNERS[name](c, d, s) for name in TRUTHS),  # type: ignore[return-value]
+    "all of counts": lambda c, d, s: sum(CORNERS[name](c, d, s) for name in COUNTS),  # type: ignore[return-value]
+}
+OF_SLOTS = {"slots of a product", "a product of a product", "attention", "sign of zero"}
+CASES = [(name, "torch") for name in CORNERS] + [(name, "compiled") for name in CORNERS | TOGETHER]
+QUICK = [case for case in CASES if case[1] == "torch" or case[0] in TOGETHER or case[0] in OF_SLOTS]
+
+
+@pytest.mark.parametrize(("name", "executor"), slow_but(CASES, QUICK))
 def test_equals_the_plain_loop(name: str, executor: str) -> None:
-    cell = CornerCell(3, 11, CORNERS[name], dtype=torch.float64)
+    cell = CornerCell(3, 11, (CORNERS | TOGETHER)[name], dtype=torch.float64)
     assert compiled_cell(cell).traced is not None, compiled_cell(cell).reason
     for steps, batch in ((6, 7), (3, 1)):
         x = torch.randn(steps, batch, 3, dtype=torch.float64, requires_grad=True)

@@ -12,6 +12,7 @@ from torch.library import opcheck
 
 import engram.loops._operator  # noqa: F401  (registers the operators)
 from engram.loops import Compiled, compiled_cell, use
+from tiers import slow, slow_but
 
 LEAVES = ("input", "weight_ih", "bias", "weight_hh", "start", "mod_bias")
 
@@ -22,6 +23,7 @@ def strided(tensor: Tensor) -> Tensor:
 
 CHECKS = {"test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"}
 CASES = list(product(["tanh", "modrelu"], [False, True], [torch.float64, torch.complex128]))
+QUICK = [("tanh", True, torch.float64), ("modrelu", False, torch.complex128)]
 # Layout of what comes in; gradients given of (states, final); gradients needed of (input and start, weights).
 BACKWARD = [
     (strided, (True, True), (True, True)),
@@ -38,7 +40,7 @@ def taken_apart(case: dict[str, Any]) -> tuple[Compiled, list[Tensor]]:
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["numbers", "kept"])
-@pytest.mark.parametrize(("activation", "packed", "dtype"), CASES)
+@pytest.mark.parametrize(("activation", "packed", "dtype"), slow_but(CASES, QUICK))
 def test_forward_operator(
     executor: str, activation: str, packed: bool, dtype: torch.dtype, keep: bool, problem: Callable[..., Any]
 ) -> None:
@@ -51,7 +53,7 @@ def test_forward_operator(
         assert checked == dict.fromkeys(CHECKS, "SUCCESS")
 
 
-@pytest.mark.parametrize(("activation", "packed", "dtype"), CASES)
+@pytest.mark.parametrize(("activation", "packed", "dtype"), slow_but(CASES, QUICK))
 def test_backward_operator(
     executor: str, activation: str, packed: bool, dtype: torch.dtype, problem: Callable[..., Any]
 ) -> None:
@@ -73,7 +75,7 @@ def test_backward_operator(
 GRADIENTS = [("tanh", False, False), ("sigmoid", True, False), ("identity", False, True), ("tanh", True, True)]
 
 
-@pytest.mark.parametrize(("activation", "reverse", "packed"), GRADIENTS)
+@pytest.mark.parametrize(("activation", "reverse", "packed"), slow_but(GRADIENTS, [GRADIENTS[0], GRADIENTS[-1]]))
 def test_gradcheck(executor: str, activation: str, reverse: bool, packed: bool, problem: Callable[..., Any]) -> None:
     """First derivatives against finite differences: a truth that does not pass through our own formulas."""
     case = problem(3, 2, 2, 3, activation=activation, reverse=reverse, packed=packed)
@@ -86,7 +88,7 @@ def test_gradcheck(executor: str, activation: str, reverse: bool, packed: bool, 
         assert torch.autograd.gradcheck(call, tuple(leaves.values()))
 
 
-@pytest.mark.parametrize(("activation", "packed"), [("tanh", False), ("sigmoid", True)])
+@pytest.mark.parametrize(("activation", "packed"), [slow("tanh", False), ("sigmoid", True)])
 def test_second_derivatives(executor: str, activation: str, packed: bool, problem: Callable[..., Any]) -> None:
     """Double backward is right (it goes through the plain loop), with respect to every tensor at once."""
     case = problem(3, 2, 2, 3, activation=activation, packed=packed)

@@ -93,12 +93,16 @@ def check_in_c(seed: int) -> None:
         check(cell, "compiled", choose.randint(1, 6), choose.choice([1, 3, 14]), packed, reverse)
 
 
-@pytest.mark.parametrize("seed", range(12))
+SHORT = (1, 2, 6, 7, 10)
+"""Seeds of steps whose C a compiler is soon done with."""
+
+
+@pytest.mark.parametrize("seed", SHORT)
 def test_compiled(compiled: str, seed: int) -> None:
     check_in_c(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12, 130))
+@pytest.mark.parametrize("seed", [seed for seed in range(130) if seed not in SHORT])
 def test_compiled_at_length(compiled: str, seed: int) -> None:
     check_in_c(seed)

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from ctypes import POINTER, byref, c_int, c_int64, c_void_p
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from engram.loops import _build
 from engram.loops._runtime import WORK, Runtime, functions
+from prepared import Prepared
 
 DTYPES = (torch.float32, torch.float64)
 FRAME = 3.25  # around what a product may write
@@ -263,7 +263,7 @@ def test_under_sanitizers(tmp_path: Path, double: int, flags: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_after_a_fork(dtype: torch.dtype) -> None:
+def test_after_a_fork(dtype: torch.dtype, prepared: Prepared) -> None:
     """A child has none of its parent's threads: it starts its own in place of waiting for them."""
     program = f"""
 import os, signal, torch
@@ -280,4 +280,5 @@ if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 """
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=120)
+    done = prepared.run(program)
+    assert done.returncode == 0, done.stderr

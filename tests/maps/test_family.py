@@ -7,6 +7,7 @@ from torch import nn
 
 from engram.errors import ManifoldError
 from engram.maps import Map, SoftOrthogonal, StiefelStep, attach, free_parameters, orthogonality_error
+from tiers import slow_but
 
 SIZES = (1, 2, 3, 8, 33)
 TRAINED_SIZES = (2, 3, 8, 33)
@@ -109,13 +110,13 @@ def test_a_penalty_pulls_a_matrix_to_the_orthogonal_ones(size: int, norm: str) -
         assert (orthogonality_error(x.detach()) < 0.02) == (strength > 0)
 
 
-@pytest.mark.parametrize("size", TRAINED_SIZES)
+@pytest.mark.parametrize("size", slow_but(TRAINED_SIZES, {33}))
 @pytest.mark.parametrize("name", FAMILY)
 def test_promise_after_training_float64(name: str, size: int) -> None:
     check_promise(*train(name, size, torch.float64, 60, "adam"), 1e-11)
 
 
-@pytest.mark.parametrize("size", TRAINED_SIZES)
+@pytest.mark.parametrize("size", slow_but(TRAINED_SIZES, {3}))
 @pytest.mark.parametrize("name", FAMILY)
 def test_promise_after_training_float32(name: str, size: int) -> None:
     check_promise(*train(name, size, torch.float32, 60, "rmsprop"), 1e-5)

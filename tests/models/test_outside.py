@@ -1,6 +1,7 @@
 """A model and a task of one's own in a run: trained, resumed bit for bit, evaluated; and what a run may not do."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def settings(**changes: Any) -> Settings:
     quick = {"hidden": 6, "batch": 4, "steps": 6, "valid_samples": 8, "test_samples": 8, "save_every": 0, "threads": 1}
-    task = make_task("mytask.py:Short")
+    task = changes.get("task") or make_task("mytask.py:Short")
     return Settings.of(**{"task": task, "model": "mymodel.py:LeakyRNN", **quick, **changes})
 
 
@@ -131,12 +132,18 @@ READERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of engram's own model and task."""
+    return train(settings(task=Copy(3, 2), model="rnn"), tmp_path_factory.mktemp("runs"), "first").folder
+
+
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("place", ["model", "task"])
 @pytest.mark.parametrize("form", ["file", "package", "beside"])
-def test_a_run_never_causes_an_import(form: str, place: str, reader: str, folder: Path) -> None:
+def test_a_run_never_causes_an_import(form: str, place: str, reader: str, folder: Path, trained: Path) -> None:
     """run.json names code that would leave a marker if it were imported: refused in one line, and no marker."""
-    run = train(settings(task=Copy(3, 2), model="rnn"), folder / "runs", "first").folder
+    run = Path(shutil.copytree(trained, folder / "runs" / "first"))
     marker = folder / "marker"
     content = f"from pathlib import Path\nPath({str(marker)!r}).touch()\n{MODEL if place == 'model' else TASK}"
     where = run if form == "beside" else folder

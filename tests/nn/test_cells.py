@@ -13,6 +13,7 @@ from engram.errors import EngramError, OptionError
 from engram.maps import Cayley
 from engram.nn import RNN, Cell, Recurrent
 from engram.state import Field
+from tiers import slow
 
 TOLERANCE = 1e-10  # float64: sums in another order
 
@@ -79,7 +80,7 @@ def test_an_lstm_in_ten_lines(layers: int, bidirectional: bool, form: str) -> No
         torch.testing.assert_close(value, right, atol=TOLERANCE, rtol=0)
 
 
-@pytest.mark.parametrize("make", [LeakyRNN, LSTM, RNN])
+@pytest.mark.parametrize("make", [LeakyRNN, slow(LSTM), slow(RNN)])
 def test_the_contract_holds(make: type[Recurrent]) -> None:
     before = torch.random.get_rng_state()
     checked = check_contract(make)

@@ -9,6 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from engram.models import MODELS
 from engram.nn import RNN, Recurrent
+from tiers import MODELS_OF_EACH_KIND, slow_but
 
 LAYERS = [name for name, entry in MODELS.items() if issubclass(entry.kind, Recurrent)]
 MAPS = ["exponential", "cayley", "scaled-cayley", "householder", "givens", "schur", "spectral-margin"]
@@ -27,11 +28,11 @@ def the_same_when_recomputed(layer: Recurrent, measure: Callable[..., Any], agre
     agree(measure(layer, x, call=lambda *a: checkpoint(layer, *a, use_reentrant=False)), expected, tolerance)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", slow_but(LAYERS, MODELS_OF_EACH_KIND))
 def test_every_layer(name: str, measure: Callable[..., Any], agree: Callable[..., None]) -> None:
     the_same_when_recomputed(MODELS[name].kind(3, 4, 2, dtype=torch.float64), measure, agree)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("map", MAPS)
+@pytest.mark.parametrize("map", slow_but(MAPS, {"cayley", "householder", "schur"}))
 def test_every_map(map: str, measure: Callable[..., Any], agree: Callable[..., None]) -> None:
     the_same_when_recomputed(RNN(3, 4, map=map, dtype=torch.float64), measure, agree)

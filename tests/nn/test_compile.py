@@ -10,7 +10,8 @@ import torch._dynamo
 
 from engram.loops._trace_cell import tensors_read
 from engram.nn import RNN
-from every_layer import COMPLEX, FEATURES, HIDDEN, REAL, SYSTEMS, sequence, slow_but
+from every_layer import COMPLEX, FEATURES, HIDDEN, REAL, SYSTEMS, sequence
+from tiers import slow_but
 
 # torch's own: dynamo makes an object of each autograd.Function that it traces (the maps have some)
 pytestmark = pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated:DeprecationWarning")
@@ -18,8 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*Function'> should not be insta
 # float64: the same operations, at most fused; a normalised LSTM divides by a deviation at each of 33 steps
 TOLERANCE = 1e-10
 LAYERS = REAL | SYSTEMS
-QUICK = {"cayley", "both ways, batch first", "two layers", "modrelu", "goru", "rac", "cprnn", "s4", "s4d"}
-QUICK |= {"lstm", "mingru", "own cell under a map", "own cell without a plan", "own cell with an integer"}
+QUICK = {"cayley", "both ways, batch first", "goru", "mingru", "own cell without a plan", "own cell with an integer"}
 SIZES = ((5, 2), (7, 3), (9, 5), (33, 4), (8, 7))
 
 
@@ -42,7 +42,7 @@ def test_compiled_twice_at_most(name: str, measure: Callable[..., Any], agree: C
         agree(found, measure(layer, x), TOLERANCE)
 
 
-@pytest.mark.parametrize("name", COMPLEX)
+@pytest.mark.parametrize("name", slow_but(COMPLEX, {"complex"}))
 def test_complex(name: str, measure: Callable[..., Any], agree: Callable[..., None]) -> None:
     layer = COMPLEX[name]()
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")

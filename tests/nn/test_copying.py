@@ -159,7 +159,7 @@ def test_a_matrix_is_assigned_by_its_name() -> None:
 @pytest.mark.usefixtures("kernel")
 def test_two_threads(layer: RNN) -> None:
     """Two threads in the same layer at once: each gets its own results and gradients."""
-    inputs = [torch.randn(30, 2 + i % 3, 3, dtype=torch.float64) for i in range(16)]
+    inputs = [torch.randn(30, 2 + i % 3, 3, dtype=torch.float64) for i in range(8)]
 
     def work(x: Tensor) -> tuple[Tensor, ...]:
         output, state = layer(x)
@@ -168,7 +168,7 @@ def test_two_threads(layer: RNN) -> None:
     expected = list(map(work, inputs))
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(work, inputs * 2))
-    assert len(found) == 32
+    assert len(found) == 16
     for values, right in zip(found, expected * 2, strict=True):
         for a, b in zip(values, right, strict=True):
             torch.testing.assert_close(a, b, atol=1e-12, rtol=0)  # the same sums

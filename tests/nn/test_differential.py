@@ -13,6 +13,7 @@ from engram.checks import check_contract
 from engram.errors import DTypeError, ManifoldError, OptionError
 from engram.maps import Antisymmetric
 from engram.nn import LEM, AntisymmetricRNN, CoRNN, CoRNNState, LEMState, Recurrent
+from tiers import slow
 
 TOLERANCE = 1e-12  # float64, sums in another order
 
@@ -129,9 +130,9 @@ def test_lem() -> None:
 
 MAKES = [
     partial(AntisymmetricRNN, gated=True),
-    partial(AntisymmetricRNN, bias=False, initial_state="trained"),
+    slow(partial(AntisymmetricRNN, bias=False, initial_state="trained")),
     partial(CoRNN, map="cayley"),
-    partial(CoRNN, bias=False, initial_state="trained"),
+    slow(partial(CoRNN, bias=False, initial_state="trained")),
     partial(LEM, bias=False, initial_state="trained"),
 ]
 

@@ -11,12 +11,13 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from engram.errors import OptionError
 from engram.nn import RNN, BareCell, Recurrent
 from engram.state import Field
-from every_layer import COMPLEX, EVERY, FEATURES, HIDDEN, REAL, sequence, slow_but, tensors
+from every_layer import COMPLEX, EVERY, FEATURES, HIDDEN, REAL, sequence, tensors
+from tiers import slow_but
 
 DYNAMIC = torch.export.Dim.DYNAMIC
 TOLERANCE = 1e-11  # float64, the same operations
 LAYERS = EVERY | {"in segments": lambda **o: RNN(FEATURES, HIDDEN, checkpoint_every=2, return_sequence=False, **o)}
-QUICK = {"modrelu", "both ways, batch first", "mingru", "own cell with an integer", "s4d", "eurnn"}
+QUICK = {"modrelu", "mingru", "own cell with an integer", "eurnn"}
 
 # torch's own: dynamo makes an object of each autograd.Function that it traces (the maps have some)
 pytestmark = [
@@ -85,7 +86,7 @@ def test_strict(name: str) -> None:
 
 
 def test_as_a_file() -> None:
-    layer = REAL["goru"](dtype=torch.float64).eval()
+    layer = REAL["free"](dtype=torch.float64).eval()
     file = io.BytesIO()
     torch.export.save(exported(layer, sequence(layer, 5, 3)), file)
     file.seek(0)

@@ -12,6 +12,7 @@ from engram.checks import check_contract
 from engram.errors import DTypeError, OptionError, ShapeError
 from engram.nn import S4D, AsLSTM, BareCell, Cell, Recurrent
 from engram.state import Field
+from tiers import slow
 
 SLOTS = 5
 
@@ -122,7 +123,7 @@ class ZoneoutRNN(Recurrent):
     cell = ZoneoutCell
 
 
-@pytest.mark.parametrize("kind", [RingRNN, MemoryRNN, DecayRNN])
+@pytest.mark.parametrize("kind", [slow(RingRNN), MemoryRNN, DecayRNN])
 def test_the_contract(kind: type[Recurrent]) -> None:
     assert len(check_contract(kind)) == 11
 

@@ -11,12 +11,19 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import functional_call
 
 from engram.nn import RNN
-from every_layer import EVERY, sequence
+from every_layer import EVERY, KINDS, sequence
+from tiers import slow, slow_but
 
 ACTIVATIONS = ("identity", "tanh", "relu", "sigmoid", "modrelu")
 PLACES = ("recurrence", "depth")
 REAL = [(*case, torch.float64) for case in product(ACTIVATIONS, PLACES, ("free", "exponential", "cayley"))]
 COMPLEX = [(a, p, "free", torch.complex128) for a, p in product(ACTIVATIONS, PLACES) if a != "relu"]
+QUICK = [  # every activation, place, map and dtype
+    *((activation, "recurrence", "free", torch.float64) for activation in ACTIVATIONS),
+    ("tanh", "depth", "exponential", torch.float64),
+    ("modrelu", "recurrence", "cayley", torch.float64),
+    ("modrelu", "recurrence", "free", torch.complex128),
+]
 
 
 def make(activation: str, place: str, map: str, dtype: torch.dtype, hidden: int = 3) -> RNN:
@@ -42,7 +49,7 @@ def as_function(layer: RNN) -> tuple[Callable[..., tuple[Tensor, ...]], tuple[Te
     return call, values
 
 
-@pytest.mark.parametrize(("activation", "place", "map", "dtype"), REAL + COMPLEX)
+@pytest.mark.parametrize(("activation", "place", "map", "dtype"), slow_but(REAL + COMPLEX, QUICK))
 def test_finite_differences(activation: str, place: str, map: str, dtype: torch.dtype) -> None:
     call, weights = as_function(make(activation, place, map, dtype))
     assert len(weights) == (10 if activation == "modrelu" else 8)
@@ -58,7 +65,7 @@ def test_finite_differences(activation: str, place: str, map: str, dtype: torch.
         ("sigmoid", "depth", "exponential", torch.float64),
         ("modrelu", "recurrence", "free", torch.float64),
         ("tanh", "recurrence", "free", torch.complex128),
-        ("modrelu", "recurrence", "free", torch.complex128),
+        slow("modrelu", "recurrence", "free", torch.complex128),
     ],
 )
 def test_double_backward(activation: str, place: str, map: str, dtype: torch.dtype) -> None:
@@ -84,7 +91,7 @@ FROZEN = ["weight_ih", "parametrizations.weight_hh.original", "bias", "mod_bias"
 
 @pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("name", FROZEN)
-@pytest.mark.parametrize("cell", [0, 1, 2, 3])
+@pytest.mark.parametrize("cell", slow_but(range(4), {0, 3}))
 def test_a_frozen_weight_changes_nothing_for_the_others(cell: int, name: str) -> None:
     options = {"map": "cayley", "activation": "modrelu", "initial_state": "trained", "bidirectional": True}
     layer = RNN(3, 4, 2, dtype=torch.float64, **options)
@@ -125,7 +132,7 @@ def test_a_gradient_of_the_final_state_alone() -> None:
     assert float(of_state[0].abs().max()) > 0
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", slow_but(EVERY, KINDS | {"gru", "lstm, projected, both ways", "s4d", "complex"}))
 def test_each_gradient_has_its_own_memory(name: str) -> None:
     """torch adds the next gradient in place: b_ih and b_hh of an LSTM, which have the same one, were added to twice."""
     layer = EVERY[name](dtype=torch.float64)

@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from engram.maps import Exponential, Schur
 from engram.nn import GORU, RAC, RNN, URNN, ExpRNN, NonNormalRNN, Recurrent
 from engram.nn import _kept as kept
+from tiers import slow_but
 
 LAYERS: dict[str, Callable[[], Recurrent]] = {
     "exprnn": lambda: ExpRNN(3, 4, 2, rebase_every=2),
@@ -123,7 +124,7 @@ EDITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", slow_but(LAYERS, {"exprnn", "nnrnn", "urnn", "projected"}))
 @given(edits=st.lists(st.sampled_from(EDITS), min_size=1, max_size=5), seed=st.integers(0, 99))
 def test_never_stale(name: str, edits: list[Callable[[Recurrent], object]], seed: int) -> None:
     torch.manual_seed(seed)

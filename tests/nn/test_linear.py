@@ -1,6 +1,7 @@
 """LinearRNN and DepthRNN: contract, starts, blocks of time against the loop, the delay line, wrong calls."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from engram.checks import check_contract
 from engram.errors import OptionError
 from engram.loops import _linear_scan
 from engram.nn import RNN, DepthRNN, LinearRNN
+from tiers import slow, slow_but
 
 
-@pytest.mark.parametrize("kind", [LinearRNN, DepthRNN])
+@pytest.mark.parametrize("kind", [LinearRNN, slow(DepthRNN)])
 def test_contract(kind: type[RNN]) -> None:
     assert len(check_contract(kind)) == 11
 
@@ -105,9 +107,12 @@ def gradients(call: Callable[..., tuple[Tensor, ...]], arguments: list[Tensor]) 
     return [*values, *torch.autograd.grad(loss, leaves)]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
-@pytest.mark.parametrize("steps", [1024, 1025, 1100])
+BLOCKS = [*product([1024, 1025, 1100], [torch.float64, torch.complex128], [False, True])]
+QUICK = [(1024, torch.float64, False), (1024, torch.complex128, True), (1025, torch.complex128, False)]
+QUICK += [(1100, torch.float64, True)]
+
+
+@pytest.mark.parametrize(("steps", "dtype", "reverse"), slow_but(BLOCKS, QUICK))
 def test_blocks_are_the_loop(steps: int, dtype: torch.dtype, reverse: bool) -> None:
     """Values and gradients to 1e-10, at lengths that the block divides and that it does not."""
     arguments = [randn(steps, 2, 3, dtype=dtype) / 30, randn(2, 4, dtype=dtype)]

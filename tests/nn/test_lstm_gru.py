@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from engram.checks import check_contract
 from engram.errors import DTypeError, OptionError, ShapeError
 from engram.nn import GRU, LSTM, LSTMState, Recurrent, laws
+from tiers import slow, slow_but
 
 PAIRS: dict[str, tuple[type[Recurrent], type[nn.RNNBase]]] = {"lstm": (LSTM, nn.LSTM), "gru": (GRU, nn.GRU)}
 FEATURES, HIDDEN, TIME, BATCH = 3, 5, 6, 4
@@ -51,6 +52,10 @@ CASES = [
 ]
 
 
+QUICK = {case for k, case in enumerate(CASES) if k % 3 == 0}
+"""Every stack with three or four of the forms, with a state or without one."""
+
+
 def call(layer: nn.Module, form: str, x: Tensor, state: tuple[Tensor, ...]) -> list[Tensor]:
     """Output and states, padded where they are packed, of one form of a call."""
     if form == "unbatched":
@@ -67,7 +72,11 @@ def call(layer: nn.Module, form: str, x: Tensor, state: tuple[Tensor, ...]) -> l
     return [output, *(final if isinstance(final, tuple) else (final,))]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join([c.name, str(dict(c.options)), c.form, str(c.given)]))
+def words(case: Case) -> str:
+    return "-".join([case.name, str(dict(case.options)), case.form, str(case.given)])
+
+
+@pytest.mark.parametrize("case", slow_but(CASES, QUICK), ids=words)
 def test_every_number_is_torch_s(case: Case) -> None:
     """Outputs, states and the gradient of input, initial state and every weight."""
     kind, theirs = PAIRS[case.name]
@@ -200,10 +209,10 @@ def test_bad_input(case: str) -> None:
 
 OPTIONS = [
     partial(LSTM, proj_size=3, initial_state="trained"),
-    partial(LSTM, layer_norm=True),
-    pytest.param(partial(LSTM, layer_norm=True, bias=False, proj_size=2), marks=pytest.mark.slow),
-    pytest.param(partial(GRU, layer_norm=True), marks=pytest.mark.slow),
-    pytest.param(partial(GRU, layer_norm=True, bias=False, initial_state="trained"), marks=pytest.mark.slow),
+    slow(partial(LSTM, layer_norm=True)),
+    slow(partial(LSTM, layer_norm=True, bias=False, proj_size=2)),
+    slow(partial(GRU, layer_norm=True)),
+    slow(partial(GRU, layer_norm=True, bias=False, initial_state="trained")),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from engram.errors import DTypeError
 from engram.maps import MAPS
 from engram.models import MODELS
 from engram.nn import RNN, Recurrent
+from tiers import slow_but
 
 
 def under(map: str) -> Callable[..., Recurrent]:
@@ -61,8 +63,12 @@ def test_shapes(name: str) -> None:
     assert [(t.shape, t.dtype, t.device.type) for t in found] == [(t.shape, t.dtype, "meta") for t in expected]
 
 
-@pytest.mark.parametrize("way", ["device", "moved", "context", "accelerate", "accelerate, buffers too"])
-@pytest.mark.parametrize("name", LAYERS)
+WAYS = ["device", "moved", "context", "accelerate", "accelerate, buffers too"]
+IN_TURN = [(name, WAYS[k % len(WAYS)]) for k, name in enumerate(LAYERS)]
+"""Every layer in one of the ways."""
+
+
+@pytest.mark.parametrize(("name", "way"), slow_but(product(LAYERS, WAYS), IN_TURN))
 def test_weights_are_loaded(name: str, way: str) -> None:
     layer = LAYERS[name](3, 5, 2)
     weights = layer.state_dict()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from engram.checks import check_contract
 from engram.errors import DTypeError, ShapeError
 from engram.nn import MinGRU, MinLSTM, Recurrent, _minimal
 from engram.nn._decay_scan import decay_scan
+from tiers import slow, slow_but
 
 KINDS: list[type[Recurrent]] = [MinGRU, MinLSTM]
 TOLERANCE = 1e-10  # float64: products of up to 1000 numbers below 1, in another order
@@ -49,7 +51,7 @@ def test_the_equations(kind: Any, positive: bool, parallel: bool | None) -> None
 
 
 @pytest.mark.parametrize("form", ["dense", "packed"])
-@pytest.mark.parametrize("steps", [1, 2, 3, 5, 16, 17, 1000])
+@pytest.mark.parametrize("steps", [1, 2, 3, slow(5), slow(16), 17, 1000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks_equal_the_loop(kind: Any, steps: int, form: str, measure: Measure, agree: Agree) -> None:
     """Outputs, last state and every gradient, both directions, from a random state."""
@@ -76,9 +78,11 @@ def test_gates_at_their_ends(kind: Any, measure: Measure, agree: Agree) -> None:
     agree(found, measure(loop, x, torch.ones(1, 2, 4, dtype=torch.float64)), TOLERANCE * scale)
 
 
-@pytest.mark.parametrize("positive", [False, True])
-@pytest.mark.parametrize("parallel", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+CONTRACTS = [*product(KINDS, [False, True], [False, True])]
+QUICK = [(MinGRU, False, True), (MinLSTM, True, False)]
+
+
+@pytest.mark.parametrize(("kind", "parallel", "positive"), slow_but(CONTRACTS, QUICK))
 def test_contract(kind: Any, parallel: bool, positive: bool) -> None:
     make = partial(kind, parallel=parallel, positive=positive, initial_state="trained", bias=not positive)
     assert len(check_contract(make)) == 11

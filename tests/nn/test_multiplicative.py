@@ -12,6 +12,7 @@ from engram.errors import DTypeError, OptionError
 from engram.exact import FieldCircuit
 from engram.loops import use
 from engram.nn import MIRNN, RAC, TensorTrainNet
+from tiers import slow
 
 F64 = torch.float64
 
@@ -121,7 +122,7 @@ def test_the_grid_of_a_certificate_is_the_layer() -> None:
     assert np.array_equal(np.concatenate(blocks), values.reshape(9, 9).to(torch.int64).numpy() % prime)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("depth", [1, slow(2), 3])
 def test_the_log_scale_is_exact(depth: int) -> None:
     plain, scaled = circuit(depth=depth), circuit(depth=depth, log_scale=True)
     scaled.load_state_dict(plain.state_dict())

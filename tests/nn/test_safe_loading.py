@@ -18,6 +18,7 @@ from engram.maps import MAPS
 from engram.models import MODELS, make_core
 from engram.nn import RAC, RNN, S4D, Cell, ExpRNN, Recurrent
 from engram.nn._bare_cell import empty_cell
+from tiers import MODELS_OF_EACH_KIND, slow_but
 
 
 def under(map: str) -> Callable[[], nn.Module]:
@@ -65,7 +66,10 @@ def run(layer: nn.Module, x: Tensor) -> tuple[Tensor, ...]:
     return (output,) if isinstance(output, Tensor) else (output[0],)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+QUICK = MODELS_OF_EACH_KIND | {name for name in LAYERS if name not in MODELS} - {"lstm, options"}
+
+
+@pytest.mark.parametrize("name", slow_but(LAYERS, QUICK))
 def test_every_layer(name: str) -> None:
     layer, x = LAYERS[name](), torch.randn(6, 4, 3)
     loaded = through_a_file(layer)

@@ -1,6 +1,7 @@
 """bfloat16, float16 and autocast: every layer and map computes, or says in one line what to do."""
 
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from engram.errors import DTypeError
 from engram.maps import MAPS
 from engram.models import MODELS
 from engram.nn import RNN, Recurrent
+from tiers import slow_but
 
 COMPLEX = ("urnn", "full-capacity", "hyland-raetsch", "eurnn", "scurnn")
 
@@ -48,8 +50,11 @@ def trains(layer: nn.Module, dtype: torch.dtype, compared: nn.Module | None = No
         torch.testing.assert_close(output.float(), right, atol=tolerance, rtol=0)
 
 
-@pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("name", REAL)
+IN_TURN = [(name, HALF[k % 2]) for k, name in enumerate(REAL)]
+"""Every layer in one of the dtypes."""
+
+
+@pytest.mark.parametrize(("name", "dtype"), slow_but(product(REAL, HALF), IN_TURN))
 def test_a_converted_layer(name: str, dtype: torch.dtype) -> None:
     layer = LAYERS[name](3, 5, 2)
     small = LAYERS[name](3, 5, 2)

@@ -1,5 +1,7 @@
 """Starting states and empty batches, for every layer: what programs written for torch.nn.RNN pass in."""
 
+from itertools import product
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -8,6 +10,7 @@ from engram import loops
 from engram.errors import DTypeError, OptionError, ShapeError
 from engram.models import MODELS
 from engram.nn import RAC, S4D, Recurrent
+from tiers import slow_but
 
 LAYERS = [name for name, entry in MODELS.items() if issubclass(entry.kind, Recurrent)]
 KERNELS = ("auto", "torch", "plain")
@@ -62,10 +65,12 @@ def test_gradient_of_a_final_state_of_s4d(batch: int, features: int) -> None:
     assert all(p.grad is not None for p in layer.parameters() if p is not layer.cells[0].space.weight_c)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"bidirectional": True}, {"checkpoint_every": 4}, {"batch_first": True}], ids=str
-)
-@pytest.mark.parametrize("name", LAYERS)
+OPTIONS: list[dict[str, object]] = [{}, {"bidirectional": True}, {"checkpoint_every": 4}, {"batch_first": True}]
+IN_TURN = [(name, OPTIONS[k % len(OPTIONS)]) for k, name in enumerate(LAYERS)]
+"""Every layer with one of the options."""
+
+
+@pytest.mark.parametrize(("name", "options"), slow_but(product(LAYERS, OPTIONS), IN_TURN), ids=str)
 def test_empty_batches(name: str, options: dict[str, object]) -> None:
     """As torch.nn.RNN: empty results of the right shapes, and a gradient of zero for every weight."""
     layer = MODELS[name].kind(3, 5, 2, **options)

@@ -11,14 +11,24 @@ from torch.func import functional_call, grad, jvp
 from torch.utils.flop_counter import FlopCounterMode
 
 from engram import loops
-from every_layer import COMPLEX, EVERY, FEATURES, REAL, sequence, slow_but, tensors
+from every_layer import COMPLEX, EVERY, FEATURES, KINDS, REAL, sequence, tensors
+from tiers import slow_but
 
 TOLERANCE = 1e-10  # float64, the same mathematics by another road
 # torch's own, when forward-mode differentiation is first used (torch/_decomp/decompositions_for_jvp.py)
 forward_mode = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 
 
-@pytest.fixture(params=EVERY)
+OPTIONS = {
+    "both ways, batch first",
+    "trained start",
+    "last step",
+    "lstm, projected, both ways",
+    "own cell with an integer",
+}
+
+
+@pytest.fixture(params=slow_but(EVERY, KINDS | OPTIONS | {"s4d", *COMPLEX}))
 def layer(request: pytest.FixtureRequest) -> Any:
     return EVERY[request.param](dtype=torch.float64)
 
@@ -56,20 +66,20 @@ def test_functional_call(layer: Any) -> None:
     near(found, layer(x)[0])
 
 
-@pytest.mark.parametrize("name", slow_but(EVERY, set(EVERY) - {"exponential", "spectral", "s4d, two-sided"}))
+@pytest.mark.parametrize("name", slow_but(EVERY, KINDS | {"s4d", "complex"}))
 def test_double_backward(name: str) -> None:
     layer = EVERY[name](dtype=torch.float64)
     x = sequence(layer, 3, 2).requires_grad_()
     assert torch.autograd.gradgradcheck(energy(layer), (x,), atol=1e-5)
 
 
-def test_autocast_keeps_the_dtype_of_the_weights() -> None:
-    for name, make in REAL.items():
-        layer = make()
-        x = sequence(layer, 5, 2, torch.float32)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            found, _ = layer(x)
-        torch.testing.assert_close(found, layer(x)[0], atol=1e-6, rtol=1e-5, msg=lambda m, name=name: f"{name}: {m}")
+@pytest.mark.parametrize("name", slow_but(REAL, KINDS))
+def test_autocast_keeps_the_dtype_of_the_weights(name: str) -> None:
+    layer = REAL[name]()
+    x = sequence(layer, 5, 2, torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, _ = layer(x)
+    torch.testing.assert_close(found, layer(x)[0], atol=1e-6, rtol=1e-5)
 
 
 def test_inference_mode(layer: Any) -> None:

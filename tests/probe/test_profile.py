@@ -3,6 +3,7 @@
 import json
 import threading
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from engram.probe import PARTS, Cost, NotMeasured, Subject, fisher_memory, profi
 from engram.tasks import Adding, Copy, PAutomaC, StartEnd, Task
 from engram.train import RunDirectory, Settings, train
 from readable import faults, strange_colors
+from tiers import slow_but
 
 KEYS = {"gradient_reach", "fisher_memory", "memory_capacity", "spectrum", "lyapunov", "separation_rank"}
 
@@ -219,19 +221,19 @@ def test_the_picture(lstm: Any, tmp_path: Path) -> None:
         lstm.plot(tmp_path / "d.txt")
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: engram.nn.RAC(3, 4, 2),
-        lambda: engram.nn.NonNormalRNN(3, 12, num_layers=2),
-        lambda: nn.LSTM(8, 16),
-        lambda: nn.Linear(2, 2),
-        lambda: nn.ReLU(),
-    ],
-)
-def test_every_figure_is_readable(make: Any, tmp_path: Path) -> None:
+PLOTTED: dict[str, Callable[[], nn.Module]] = {
+    "rac": lambda: engram.nn.RAC(3, 4, 2),
+    "nnrnn": lambda: engram.nn.NonNormalRNN(3, 12, num_layers=2),
+    "torch's LSTM": lambda: nn.LSTM(8, 16),
+    "no state": lambda: nn.Linear(2, 2),
+    "no weights": nn.ReLU,
+}
+
+
+@pytest.mark.parametrize("name", slow_but(PLOTTED, {"rac", "no weights"}))
+def test_every_figure_is_readable(name: str, tmp_path: Path) -> None:
     """Also where curves are zero or missing (a warning would fail the test)."""
-    found = profile(make(), input_size=3 if isinstance(make(), nn.ReLU) else None, length=60)
+    found = profile(PLOTTED[name](), input_size=3 if name == "no weights" else None, length=60)
     assert faults(found.figure()) == []
     found.plot(tmp_path / "a.svg")
     assert strange_colors((tmp_path / "a.svg").read_text()) == set()

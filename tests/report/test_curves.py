@@ -11,6 +11,7 @@ from engram.errors import OptionError, RunError
 from engram.report import plot_curves
 from engram.tasks import Adding, Copy, Task, TransferCopy
 from engram.train import RunDirectory, Settings
+from tiers import slow
 
 LINES = [
     {"step": 1, "split": "train", "loss": 2.0, "accuracy": 0.1, "lr": 0.01, "seconds": 0.1},
@@ -59,7 +60,7 @@ def test_same_run_same_picture(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-@pytest.mark.parametrize("line", LINES[::2])
+@pytest.mark.parametrize("line", [LINES[0], slow(LINES[2]), slow(LINES[4])])
 def test_one_line_is_enough(tmp_path: Path, line: dict[str, object]) -> None:
     said = drawn(make_run(tmp_path, [line]), tmp_path / "curves.svg")
     assert str(line["split"]) in said.split(" | ")

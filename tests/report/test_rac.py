@@ -9,9 +9,10 @@ from engram.errors import OptionError
 from engram.report import plot_rac
 from engram.report._rac import JOINT
 from engram.theory.bounds import multiset
+from tiers import slow
 
 
-@pytest.mark.parametrize(("depth", "steps"), [(1, 4), (2, 2), (2, 8), (3, 4), (3, 6), (4, 4)])
+@pytest.mark.parametrize(("depth", "steps"), [(1, 4), (2, 2), slow(2, 8), slow(3, 4), (3, 6), slow(4, 4)])
 def test_marks(tmp_path: Path, depth: int, steps: int) -> None:
     """Counted in the file: each mark is a broad line (and a thin one) of a colour of its own, and one in the legend."""
     path = tmp_path / "rac.svg"

@@ -34,6 +34,7 @@ from engram.train._checkpoint import (
     save,
     unpack,
 )
+from tiers import slow, slow_but
 
 
 def sealed_values(folder: Path) -> dict[str, Any]:
@@ -406,8 +407,10 @@ def test_of_another_version(version: object, tmp_path: Path) -> None:
         load(tmp_path)
 
 
-@pytest.mark.parametrize("damage", [truncated, flipped, emptied, missing, nested])
-@pytest.mark.parametrize("name", [TENSORS, VALUES])
+HURT = [*itertools.product([TENSORS, VALUES], [truncated, flipped, emptied, missing, nested])]
+
+
+@pytest.mark.parametrize(("name", "damage"), slow_but(HURT, HURT[::3]))
 def test_a_run_goes_on_from_the_one_before_and_ends_alike(
     name: str, damage: Callable[[Path], None], tmp_path: Path, small: Any, metrics: Any
 ) -> None:
@@ -423,7 +426,7 @@ def test_a_run_goes_on_from_the_one_before_and_ends_alike(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the dead close no files
-@pytest.mark.parametrize("name", [TENSORS, VALUES])
+@pytest.mark.parametrize("name", [slow(TENSORS), VALUES])
 def test_damage_and_then_a_kill(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Any) -> None:
     """The save after a fall-back must not put the damaged checkpoint in place of the good one."""
     train(small(steps=4), tmp_path, "first")

@@ -4,8 +4,6 @@ import json
 import math
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,6 +20,7 @@ from engram.train import RunDirectory, Settings, evaluate, resume, train
 from engram.train._checkpoint import TENSORS, VALUES, load
 from engram.train._loop import Loop
 from engram.train._worker import Worker
+from prepared import Prepared
 
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and limits of POSIX")
 
@@ -30,21 +29,16 @@ def facts(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "run.json").read_bytes()))
 
 
-def program(body: str, *words: str) -> list[str]:
-    """A process that trains; Ctrl-C reaches it even where the caller ignores it."""
-    head = """
+# Of a program that trains; Ctrl-C reaches it even where the caller ignores it.
+HEAD = """
 import json, os, resource, signal, sys, time
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
-import torch
-torch.set_num_threads(1)
+os.fsync = lambda file: None  # as conftest.py has it
 from engram.errors import EngramError
 from engram.train import Settings, resume, train
 """
-    return [sys.executable, "-c", head + body, *words]
-
-
-TRAIN = """
+TRAIN = f"""{HEAD}
 settings, out = Settings.from_dict(json.loads(sys.argv[1])), sys.argv[2]
 try:
     train(settings, out, "run", show=True)
@@ -168,7 +162,7 @@ def test_a_gradient_that_is_not_finite(which: str, clip: float, tmp_path: Path, 
 
 # A full disk
 
-LIMIT = """
+LIMIT = f"""{HEAD}
 settings, out = Settings.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2])
 from engram.train import _worker
 def full(*args, made=_worker.save):
@@ -177,8 +171,10 @@ def full(*args, made=_worker.save):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 _worker.save = full
 for limit in map(int, sys.argv[3:]):
+    reader, writer = os.pipe()
     child = os.fork()
     if not child:
+        os.dup2(writer, 1)  # standard output is a file, which the limit is for too
         for go in (lambda: train(settings, out, str(limit)), lambda: resume(out / str(limit))):
             try:
                 go()
@@ -186,12 +182,14 @@ for limit in map(int, sys.argv[3:]):
             except EngramError as error:
                 print(type(error).__name__, error, flush=True)
         os._exit(0)
+    os.close(writer)
+    print(open(reader).read(), end="", flush=True)
     assert os.waitpid(child, 0)[1] == 0
 """
 
 
 @posix
-def test_a_full_disk(tmp_path: Path, small: Any, metrics: Any) -> None:
+def test_a_full_disk(tmp_path: Path, small: Any, metrics: Any, prepared: Prepared) -> None:
     """No space for a line, for values or for tensors: the run ends, says what to do, and a resume ends alike.
 
     With room again, the run ends as one that never met the limit.
@@ -200,8 +198,7 @@ def test_a_full_disk(tmp_path: Path, small: Any, metrics: Any) -> None:
     whole = train(settings, tmp_path, "whole")
     sizes = {name: (whole.folder / name).stat().st_size for name in (TENSORS, VALUES, "run.json")}
     limits = (1, 100, sizes["run.json"] - 1, sizes[VALUES] - 9, sizes[TENSORS] - 9)
-    words = (json.dumps(settings.to_dict()), str(tmp_path), *map(str, limits))
-    done = subprocess.run(program(LIMIT, *words), capture_output=True, text=True, timeout=600)
+    done = prepared.run(LIMIT, json.dumps(settings.to_dict()), str(tmp_path), *map(str, limits))
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert len(lines) == 2 * len(limits)
@@ -246,9 +243,9 @@ def test_a_disk_that_fails_late(operation: str, tmp_path: Path, small: Any, monk
 
 @posix
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become nobody")
-def test_a_folder_that_cannot_be_written(small: Any) -> None:
+def test_a_folder_that_cannot_be_written(small: Any, prepared: Prepared) -> None:
     """Refused with its name, by train and by resume; evaluate only reads."""
-    body = """
+    body = f"""{HEAD}
 settings, out = Settings.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2])
 train(settings, out, "run")  # as root, who may; also imports what nobody may not
 os.setuid(65534)
@@ -263,8 +260,7 @@ print(evaluate(out / "run")["test"]["loss"])
 """
     with tempfile.TemporaryDirectory() as folder:  # where nobody may look in, unlike tmp_path
         Path(folder).chmod(0o755)
-        words = (json.dumps(small().to_dict()), folder)
-        done = subprocess.run(program(body, *words), capture_output=True, text=True, timeout=600)
+        done = prepared.run(body, json.dumps(small().to_dict()), folder)
         assert done.returncode == 0, done.stderr
         first, second, third = done.stdout.splitlines()
         for line in (first, second):
@@ -277,23 +273,23 @@ print(evaluate(out / "run")["test"]["loss"])
 
 
 @posix
-def test_the_second_process_is_refused(tmp_path: Path, small: Any) -> None:
+def test_the_second_process_is_refused(tmp_path: Path, small: Any, prepared: Prepared) -> None:
     """While the first trains; once the first was killed, the lock is free."""
     run = tmp_path / "run"
-    words = (json.dumps(small(steps=10**6).to_dict()), str(tmp_path))
-    with subprocess.Popen(program(TRAIN, *words), stderr=subprocess.DEVNULL) as process:
-        try:
-            wait_for_lines(run, 3)
-            for _ in range(2):
-                with pytest.raises(RunError, match=f"{run} is in use by another process: wait for it, or stop it"):
-                    resume(run)
-            with pytest.raises(RunError, match="is in use by another process"):
-                train(small(), tmp_path, "run")
-            assert facts(run)["status"] == "running"
-            assert evaluate(run, "valid")["valid"]["loss"] > 0  # whoever only reads may
-            assert process.poll() is None
-        finally:
-            process.kill()
+    process = prepared.start(TRAIN, json.dumps(small(steps=10**6).to_dict()), str(tmp_path))
+    try:
+        wait_for_lines(run, 3)
+        for _ in range(2):
+            with pytest.raises(RunError, match=f"{run} is in use by another process: wait for it, or stop it"):
+                resume(run)
+        with pytest.raises(RunError, match="is in use by another process"):
+            train(small(), tmp_path, "run")
+        assert facts(run)["status"] == "running"
+        assert evaluate(run, "valid")["valid"]["loss"] > 0  # whoever only reads may
+    finally:
+        process.signal(signal.SIGKILL)
+        code = process.wait().returncode
+    assert code == -signal.SIGKILL  # it had not ended by itself
     step = load(run).values["step"]
     assert resume(run, steps=step + 2).facts["step"] == step + 2
 
@@ -311,19 +307,18 @@ def test_runs_without_a_name_that_start_in_the_same_second(tmp_path: Path, small
 
 
 @posix
-def test_ctrl_c_saves_and_says_how_to_resume(tmp_path: Path, small: Any, metrics: Any) -> None:
+def test_ctrl_c_saves_and_says_how_to_resume(tmp_path: Path, small: Any, metrics: Any, prepared: Prepared) -> None:
     """Nothing is lost, not even the step it came in: a resume does not train a step twice."""
     run = tmp_path / "run"
-    words = (json.dumps(small(steps=10**6, save_every=1000.0).to_dict()), str(tmp_path))
-    with subprocess.Popen(program(TRAIN, *words), stderr=subprocess.PIPE, text=True) as process:
-        wait_for_lines(run, 4)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=600)
-    assert process.returncode == 130
+    process = prepared.start(TRAIN, json.dumps(small(steps=10**6, save_every=1000.0).to_dict()), str(tmp_path))
+    wait_for_lines(run, 4)
+    process.signal(signal.SIGINT)
+    done = process.wait()
+    assert done.returncode == 130
     step = facts(run)["step"]
     assert facts(run)["status"] == "stopped"
     said = f"stopped at step {step}, all saved. Resume with: engram resume {run}\n"
-    assert err.replace("\n", "").endswith(said.replace("\n", ""))
+    assert done.stderr.replace("\n", "").endswith(said.replace("\n", ""))
     assert (run / "stdout.log").read_text().endswith(said)
     assert load(run).values["step"] == step
     assert metrics(run)[-1]["step"] == step

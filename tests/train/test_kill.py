@@ -1,10 +1,9 @@
 """A run that is killed again and again ends as if nothing had happened, bit for bit."""
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ import pytest
 from engram.tasks import PennTreebank
 from engram.train import Settings
 from engram.train._checkpoint import TENSORS, load
+from prepared import Prepared
+from tiers import slow
 
 # Imports once, then forks a process for every life of the run and kills it (SIGKILL) at a random moment: some while
 # they start, most soon after a random number of steps, every third as soon as a save is seen half done. Every life has
@@ -20,8 +21,6 @@ from engram.train._checkpoint import TENSORS, load
 PROGRAM = """
 import json, os, random, signal, sys, time, traceback
 from pathlib import Path
-import torch
-torch.set_num_threads(1)
 from engram.train import RunDirectory, Settings, resume, train
 
 settings, out, kills = Settings.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2]), int(sys.argv[3])
@@ -98,9 +97,22 @@ def out(tmp_path: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
-def check(settings: Settings, kills: int, seed: int, out: Path, metrics: Callable[..., Any], first: str = "") -> None:
-    words = [json.dumps(settings.to_dict()), str(out), str(kills), str(seed)]
-    done = subprocess.run([sys.executable, "-c", first + PROGRAM, *words], capture_output=True, text=True, timeout=600)
+@pytest.fixture
+def check(out: Path, metrics: Callable[..., Any], prepared: Prepared) -> Callable[..., None]:
+    """``check(settings, kills, seed)``: the run that was killed has the lines, weights and facts of the whole one."""
+    return partial(_check, out, metrics, prepared)
+
+
+def _check(
+    out: Path,
+    metrics: Callable[..., Any],
+    prepared: Prepared,
+    settings: Settings,
+    kills: int,
+    seed: int,
+    first: str = "",
+) -> None:
+    done = prepared.run(first + PROGRAM, json.dumps(settings.to_dict()), str(out), str(kills), str(seed))
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen["lines"][-1] > kills // 2  # it did get on between the kills, on a busy machine too
@@ -117,35 +129,38 @@ def check(settings: Settings, kills: int, seed: int, out: Path, metrics: Callabl
         assert facts[0][name] == facts[1][name]
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
-def test_kills(kills: int, out: Path, small: Any, metrics: Any) -> None:
+@pytest.mark.parametrize("kills", [5, slow(20)])
+def test_kills(kills: int, out: Path, small: Any, check: Callable[..., None]) -> None:
     """Dropout, two layers, a base that moves, a rate that falls, a new order each epoch: all that a step depends on."""
+    steps = 100 + 10 * kills  # a life has about ten
     settings = small(
         layers=2,
         options={"dropout": 0.3, "rebase_every": 7},
         optimizer="rmsprop",
         samples=30,
-        steps=300,
-        validate_every=23,
+        steps=steps,
+        validate_every=steps // 13,
         plateau=2,
         lr=0.02,
     )
-    check(settings, kills, seed=0, out=out, metrics=metrics)
+    check(settings, kills, seed=0)
     assert load(out / "killed").values["falls"] > 2  # the rate fell, and waited for that between the kills
 
 
 @pytest.mark.slow
-def test_kills_at_two_threads(out: Path, small: Any, metrics: Any) -> None:
+def test_kills_at_two_threads(small: Any, check: Callable[..., None]) -> None:
     """At a size where the second thread has something to do."""
     settings = small(hidden=64, batch=48, threads=2, steps=60, options={"dropout": 0.3}, layers=2)
-    check(settings, 4, seed=2, out=out, metrics=metrics)
+    check(settings, 4, seed=2)
 
 
-@pytest.mark.parametrize("model", ["lstm", pytest.param("full-capacity", marks=pytest.mark.slow)])
-def test_kills_with_a_state_carried_on(model: str, out: Path, small: Any, metrics: Any, data_sets: str) -> None:
+@pytest.mark.parametrize(("model", "kills"), [("lstm", 3), slow("lstm", 6), slow("full-capacity", 6)])
+def test_kills_with_a_state_carried_on(
+    model: str, kills: int, small: Any, data_sets: str, check: Callable[..., None]
+) -> None:
     """Text in windows: the state of the network goes over from step to step, and so over a kill."""
     options = {"dropout": 0.3} if model == "lstm" else {}
     settings = small(
-        PennTreebank(bptt=5, subset=600), model, layers=1 + len(options), options=options, embedding=3, steps=150
+        PennTreebank(bptt=5, subset=600), model, layers=1 + len(options), options=options, embedding=3, steps=25 * kills
     )
-    check(settings, 6, seed=1, out=out, metrics=metrics, first=data_sets)
+    check(settings, kills, seed=1, first=data_sets)

@@ -45,6 +45,7 @@ def test_adding(tmp_path: Path) -> None:
     assert share(Adding(200), "exprnn", tmp_path, steps=4000, lr=1e-3, options=options) < 0.03
 
 
+@pytest.mark.slow
 def test_parity(tmp_path: Path) -> None:
     """tanh in the recurrence, all signs of 20 steps right."""
     assert share(Parity(), "rnn", tmp_path, hidden=64, batch=128, steps=2500) < 0.01

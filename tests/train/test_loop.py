@@ -17,6 +17,7 @@ from engram.tasks import Copy, PennTreebank, Task, seed_of
 from engram.train import RunDirectory, Settings, load_network, make_fabric, make_network, plan, train
 from engram.train._checkpoint import Checkpoint, load, save
 from engram.train._loop import Loop
+from tiers import MODELS_OF_EACH_KIND, slow_but
 
 LAYERS = [name for name, entry in MODELS.items() if not entry.answers_itself]
 
@@ -122,7 +123,7 @@ def test_a_loss_that_is_not_finite_changes_nothing(small: Any) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"layers": 2}], ids=["one layer", "two layers"])
-@pytest.mark.parametrize("model", LAYERS)
+@pytest.mark.parametrize("model", slow_but(LAYERS, MODELS_OF_EACH_KIND))
 def test_every_model_goes_on_bit_for_bit(model: str, options: Any, small: Any, tmp_path: Path) -> None:
     """Through a file, with the state of the text; weights, optimisers and all counters."""
     settings = small(TEXT, model, embedding=3, **options)

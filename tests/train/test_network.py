@@ -11,6 +11,7 @@ from engram.errors import OptionError
 from engram.models import MODELS, Model, OneHot
 from engram.tasks import Adding, Copy, PennTreebank, PermutedMNIST, Task
 from engram.train import Settings, make_network
+from tiers import MODELS_OF_EACH_KIND, slow, slow_but
 
 LAYERS = [name for name, entry in MODELS.items() if not entry.answers_itself]
 
@@ -36,7 +37,7 @@ COUNTS = [
 
 @pytest.mark.parametrize(
     ("task", "model", "hidden", "count"),
-    [pytest.param(*row, marks=pytest.mark.slow if row[2] > 1000 else []) for row in COUNTS],  # their weights take long
+    [slow(*row) if row[2] > 500 else row for row in COUNTS],  # their weights take long
 )
 def test_parameter_counts_of_the_papers(task: Task, model: str, hidden: int, count: int) -> None:
     """torch's LSTM has a second bias, which adds nothing, on each of its four gates."""
@@ -47,7 +48,7 @@ def test_parameter_counts_of_the_papers(task: Task, model: str, hidden: int, cou
 
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("task", [Copy(3, 2), Adding(7), PennTreebank(bptt=5)], ids=lambda task: task.name)
-@pytest.mark.parametrize("model", LAYERS)
+@pytest.mark.parametrize("model", slow_but(LAYERS, MODELS_OF_EACH_KIND))
 def test_every_model_fits_every_kind_of_task(model: str, task: Task, layers: int) -> None:
     """Answers at every step or at the last, numbers or symbols; a state that can be given back."""
     network = make_network(Settings.of(task, model, hidden=6, layers=layers, embedding=3 if task.vocabulary else None))

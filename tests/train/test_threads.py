@@ -1,9 +1,6 @@
 """How many threads a run gets, and that a run computes the same bits again with several of them."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,8 @@ import torch
 from engram.tasks import Copy
 from engram.train import RunDirectory, Settings, plan, train
 from engram.train._threads import threads_for
+from prepared import Prepared
+from tiers import slow
 
 
 @pytest.fixture
@@ -40,8 +39,8 @@ def test_the_number_is_kept_with_the_run(tmp_path: Path, small: Any) -> None:
     assert plan(small(threads=0), measured=1)["settings"]["machine"]["threads"] == 1
 
 
-@pytest.mark.parametrize("threads", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_equal_settings_give_equal_bits(threads: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("threads", [2, slow(3)])
+def test_equal_settings_give_equal_bits(threads: int, tmp_path: Path, prepared: Prepared) -> None:
     """Twice in processes of their own, at a size where the threads have something to share."""
     program = """
 import json, sys
@@ -50,10 +49,8 @@ train(Settings.from_dict(json.loads(sys.argv[1])), sys.argv[2], sys.argv[3])
 """
     settings = Settings.of(Copy(10), hidden=96, steps=6, log_every=1, threads=threads, valid_samples=8, test_samples=8)
     words = [json.dumps(settings.to_dict()), str(tmp_path)]
-    several = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     for name in ("one", "two"):
-        command = [sys.executable, "-c", program, *words, name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=several)
+        done = prepared.run(program, *words, name)
         assert done.returncode == 0, done.stderr
     lines = [
         [

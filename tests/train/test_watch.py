@@ -12,6 +12,7 @@ from engram.models import MODELS
 from engram.probe import watch
 from engram.tasks import Adding, Copy
 from engram.train import Settings, load_network, make_network, resume, train
+from tiers import MODELS_OF_EACH_KIND, slow_but
 
 LAYERS = [name for name, entry in MODELS.items() if not entry.answers_itself]
 
@@ -39,7 +40,7 @@ def test_watching_changes_nothing(tmp_path: Path) -> None:
     assert lines(plain.folder, "probe") == []
 
 
-@pytest.mark.parametrize("model", LAYERS)
+@pytest.mark.parametrize("model", slow_but(LAYERS, MODELS_OF_EACH_KIND))
 @pytest.mark.parametrize("task", [Copy(delay=5, length=3), Adding(length=12)], ids=lambda task: task.name)
 def test_every_model_can_be_watched(model: str, task: object) -> None:
     network = make_network(Settings.of(task, model, hidden=4))
