@@ -48,14 +48,15 @@ def role(results: Path, item: str) -> str:
     found = json.loads((results / f"role-{item}.json").read_text())
     metric = "bpc" if item == "shakespeare" else "mse"
     rows = [["network", "n", "parameters", f"test {metric}: median (range)", "seeds"]]
-    for case, width in dict.fromkeys((row["case"], row["width"]) for row in found):
-        own = [row for row in found if (row["case"], row["width"]) == (case, width)]
+    kinds = [(row["case"], row["width"], row.get("settings")) for row in found]
+    for case, width, settings in dict.fromkeys(kinds):
+        own = [row for row, kind in zip(found, kinds, strict=True) if kind == (case, width, settings)]
         values = [row[metric] for row in own]
         shown = [f"{v:.3f}" if metric == "bpc" else f"{v:.2g}" for v in (median(values), min(values), max(values))]
         score = f"{shown[0]} ({shown[1]} - {shown[2]})"
         rows.append(
             [
-                case + (" (1)" if own[0].get("settings") == "fresh" else ""),
+                case + (" (1)" if settings == "fresh" else ""),
                 str(width),
                 f"{own[0]['parameters']:,}",
                 score,

@@ -134,7 +134,7 @@ def plot(results: Path) -> None:
         lines = [Line2D([], [], color=color, marker="o", label=words[depth]) for depth, color in COLORS.items()]
         figure.legend(handles=lines, loc="outside lower left", ncols=len(lines))
         _plot_rows(parity, tables["parity"])
-        parity.set(title="Parity\n(dotted: a constant answer)", xlabel="test MSE (log scale)")
+        parity.set(title="Parity (dotted: a constant answer;\n(1): fresh sequences, rate 2e-3)", xlabel="test MSE (log scale)")
 
 
 def _plot_depths(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -153,7 +153,8 @@ def _plot_rows(axes: Any, rows: list[dict[str, Any]]) -> None:
     """One row per network, its name above its dots."""
     found: dict[str, list[float]] = {}
     for row in rows:
-        found.setdefault(f"{row['case']}, n = {row['width']}", []).append(row["mse"])
+        mark = " (1)" if row.get("settings") == "fresh" else ""
+        found.setdefault(f"{row['case']}, n = {row['width']}{mark}", []).append(row["mse"])
     seeds = [f"seed {seed}" for seed in SEEDS]
     table = {name: dict(zip(seeds, values, strict=False)) for name, values in found.items()}
     axes.axvline(1, color=MUTED, linewidth=1, linestyle=":")
