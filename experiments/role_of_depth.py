@@ -117,7 +117,7 @@ def plot(results: Path) -> None:
     """Test error against width, one line per depth; parity as one row per network; each seed a dot."""
     tables = {name: json.loads((results / f"role-{name}.json").read_text()) for name in ITEMS}
     title = "Test error (MSE) against width: each seed a dot, lines through the medians"
-    with new_figure(results / "role-of-depth.svg", 2, 2, height=6.6, title=title) as figure:
+    with new_figure(results / "role-of-depth.svg", 2, 2, height=9.4, title=title) as figure:
         lag, sinus, copy_sinus, parity = figure.axes
         _plot_depths(lag, tables["lag-copy"])
         lag.set(title="Lag copy, linear\ndotted: width that suffices; thin: lower bound 1 - nL/40", yscale="log")
