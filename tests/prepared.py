@@ -92,6 +92,7 @@ class Prepared:
         """A process that runs the program with these words, and these variables beside those of this process."""
         self._started += 1
         out, err = (Path(self._folder.name) / f"{self._started}.{name}" for name in ("out", "err"))
+        out.touch()  # it is read as soon as this returns, which may be before the process opens it
         task = {"program": program, "words": words, "streams": [str(out), str(err)], "folder": str(Path.cwd())}
         return Process(self, self.ask(task | {"variables": environment() | variables}), out, err)
 
