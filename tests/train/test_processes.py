@@ -98,7 +98,7 @@ def test_what_stops_two_processes(tmp_path: Path, small: Any) -> None:
     settings = small(lr=1e30, optimizer="sgd", clip=0.0, processes=2)
     said = in_processes(settings, tmp_path, "nan")
     assert said.startswith("DivergedError the loss is nan at step ")
-    assert said.endswith("or --clip (now 0)")
+    assert said.endswith("or clip (now 0)")
     run = RunDirectory(tmp_path / "nan")
     assert run.status == "failed"
     assert all(tensor.isfinite().all() for tensor in load(run.folder).tensors.values())
