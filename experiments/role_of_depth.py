@@ -134,7 +134,9 @@ def plot(results: Path) -> None:
         lines = [Line2D([], [], color=color, marker="o", label=words[depth]) for depth, color in COLORS.items()]
         figure.legend(handles=lines, loc="outside lower left", ncols=len(lines))
         _plot_rows(parity, tables["parity"])
-        parity.set(title="Parity (dotted: a constant answer;\n(1): fresh sequences, rate 2e-3)", xlabel="test MSE (log scale)")
+        parity.set(
+            title="Parity (dotted: a constant answer;\n(1): fresh sequences, rate 2e-3)", xlabel="test MSE (log scale)"
+        )
 
 
 def _plot_depths(axes: Any, rows: list[dict[str, Any]]) -> None:
