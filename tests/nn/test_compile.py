@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo
+from torch import Tensor
 
 from engram.loops._trace_cell import tensors_read
 from engram.nn import RNN
@@ -16,8 +17,7 @@ from tiers import slow_but
 # torch's own: dynamo makes an object of each autograd.Function that it traces (the maps have some)
 pytestmark = pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated:DeprecationWarning")
 
-# float64: the same operations, at most fused; a normalised LSTM divides by a deviation at each of 33 steps
-TOLERANCE = 1e-10
+TOLERANCE = 1e-11  # float64: the same operations, at most fused; of numbers up to 10
 LAYERS = REAL | SYSTEMS
 QUICK = {"cayley", "both ways, batch first", "goru", "mingru", "own cell without a plan", "own cell with an integer"}
 SIZES = ((5, 2), (7, 3), (9, 5), (33, 4), (8, 7))
@@ -30,6 +30,11 @@ def _fresh() -> Iterator[None]:
     torch.compiler.reset()
 
 
+def bound(expected: dict[str, Tensor]) -> float:
+    """A gradient is a sum of up to T B H = 528 terms, rounded by 1.2e-13 of the largest; a step has sums of its own."""
+    return TOLERANCE * max(1.0, *(float(value.abs().max()) / 10 for value in expected.values()))
+
+
 @pytest.mark.parametrize("name", slow_but(LAYERS, QUICK))
 def test_compiled_twice_at_most(name: str, measure: Callable[..., Any], agree: Callable[..., None]) -> None:
     """Values and gradients; once for the first length and batch, once for all others."""
@@ -39,7 +44,8 @@ def test_compiled_twice_at_most(name: str, measure: Callable[..., Any], agree: C
         x = sequence(layer, steps, batch)
         with torch._dynamo.config.patch(error_on_recompile=k > 1):
             found = measure(layer, x, call=compiled)
-        agree(found, measure(layer, x), TOLERANCE)
+        expected = measure(layer, x)
+        agree(found, expected, bound(expected))
 
 
 @pytest.mark.parametrize("name", slow_but(COMPLEX, {"complex"}))
@@ -108,7 +114,8 @@ def test_inductor(name: str, measure: Callable[..., Any], agree: Callable[..., N
     compiled = torch.compile(layer, fullgraph=True)
     x = sequence(layer, 5, 2).permute(2, 0, 1).contiguous().permute(1, 2, 0)
     assert not x.is_contiguous()
-    agree(measure(layer, x, call=compiled), measure(layer, x), TOLERANCE)
+    expected = measure(layer, x)
+    agree(measure(layer, x, call=compiled), expected, bound(expected))
 
 
 def test_only_what_a_step_reads_is_handed_to_scan() -> None:

@@ -12,7 +12,7 @@ from engram.errors import OptionError
 from engram.nn import RNN, BareCell, Recurrent
 from engram.state import Field
 from every_layer import COMPLEX, EVERY, FEATURES, HIDDEN, REAL, sequence, tensors
-from tiers import slow_but
+from tiers import slow, slow_but
 
 DYNAMIC = torch.export.Dim.DYNAMIC
 TOLERANCE = 1e-11  # float64, the same operations
@@ -85,8 +85,9 @@ def test_strict(name: str) -> None:
     torch.testing.assert_close(program(x)[0], layer(x)[0], atol=TOLERANCE, rtol=0)
 
 
-def test_as_a_file() -> None:
-    layer = REAL["free"](dtype=torch.float64).eval()
+@pytest.mark.parametrize("name", ["free", slow("goru")])
+def test_as_a_file(name: str) -> None:
+    layer = REAL[name](dtype=torch.float64).eval()
     file = io.BytesIO()
     torch.export.save(exported(layer, sequence(layer, 5, 3)), file)
     file.seek(0)

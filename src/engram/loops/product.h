@@ -130,7 +130,8 @@ static void multiply(int64_t m, int64_t depth, int64_t columns, const REAL *rows
 /* A product, cut into blocks of `out`; one thread makes a block from end to end. */
 #define ROWS 192
 #define COLUMNS 256
-#define APART (64 / (int64_t)sizeof(REAL)) /* between tiles of A: else all of them share a few lines of the cache */
+#define GAP (64 / (int64_t)sizeof(REAL)) /* between tiles of A: else all of them share a few lines of the cache */
+#define MOST_PACKED (1 << 20) /* numbers of B that are packed at once for all blocks; of a larger B each packs its piece */
 _Static_assert(COLUMNS % NR == 0, "panels must not cross blocks");
 
 typedef struct {
@@ -156,20 +157,20 @@ static void tile_by_copy(int m, int columns, int64_t depth, const REAL *rows, in
     for (int x = 0; x < columns; x++) out[y * row + x * column] = whole[y * NR + x];
 }
 
-/* Rows of A, whose numbers lie `column` apart, in tiles of MR rows that lie `high` apart. Of a gradient, A is transposed
+/* Rows of A, whose numbers lie `column` apart, in tiles of MR rows that lie `apart`. Of a gradient, A is transposed
  * and neighbouring rows lie side by side: a line of it is read once, for all tiles. */
 static void pack_tiles(const REAL *a, int64_t row, int64_t column, int64_t height, int64_t depth, REAL *tiles,
-                       int64_t high) {
+                       int64_t apart) {
   int64_t whole = row == 1 ? height / MR * MR : 0;
   for (int64_t k = 0; whole && k < depth; k++) {
     const REAL *line = a + k * column;
     REAL *to = tiles + k * MR;
-    for (int64_t r = 0; r < whole; r += MR, to += high) memcpy(to, line + r, MR * sizeof(REAL));
+    for (int64_t r = 0; r < whole; r += MR, to += apart) memcpy(to, line + r, MR * sizeof(REAL));
   }
   for (int64_t r = whole; r < height; r += MR)
     for (int64_t k = 0; k < depth; k++)
       for (int64_t y = 0; y < least(MR, height - r); y++)
-        tiles[r / MR * high + k * MR + y] = a[(r + y) * row + k * column];
+        tiles[r / MR * apart + k * MR + y] = a[(r + y) * row + k * column];
 }
 
 static int product_block(const void *context, int64_t i) {
@@ -177,7 +178,7 @@ static int product_block(const void *context, int64_t i) {
   int64_t across = (c->n + COLUMNS - 1) / COLUMNS, top = i / across * c->rows, left = i % across * COLUMNS;
   int64_t height = least(c->rows, c->m - top), width = least(COLUMNS, c->n - left), piece = least(PIECE, c->k);
   int direct = c->a.column == 1; /* rows of A that lie in one piece are read where they are */
-  int64_t high = piece * MR + APART, size = direct ? 0 : (height + MR - 1) / MR * high;
+  int64_t apart = piece * MR + GAP, size = direct ? 0 : (height + MR - 1) / MR * apart;
   REAL *memory = reserve(size + NR + (c->packed ? 0 : piece * padded(width)));
   if (!memory) return 1;
   for (int64_t from = 0; from < c->k || !from; from += PIECE) {
@@ -187,14 +188,14 @@ static int product_block(const void *context, int64_t i) {
     for (int64_t j = 0; !c->packed && j < width; j += NR)
       pack_panel(c->b, from, depth, left + j, left + width, (REAL *)panels + j * depth);
     const REAL *corner = c->a.at + top * c->a.row + from * c->a.column;
-    if (!direct) pack_tiles(corner, c->a.row, c->a.column, height, depth, memory, high);
+    if (!direct) pack_tiles(corner, c->a.row, c->a.column, height, depth, memory, apart);
     for (int64_t j = 0; j < width; j += NR)
       for (int64_t r = 0; r < height; r += MR) {
         int m = (int)least(MR, height - r), columns = (int)least(NR, width - j);
         REAL *out = c->out + (top + r) * c->row + (left + j) * c->column;
         const REAL *base = from || c->add ? out : c->bias ? c->bias + left + j : ZERO;
         int64_t base_row = base == out ? c->row : 0, base_column = base == out ? c->column : base != ZERO;
-        const REAL *rows = direct ? corner + r * c->a.row : memory + r / MR * high;
+        const REAL *rows = direct ? corner + r * c->a.row : memory + r / MR * apart;
         int64_t stride = direct ? c->a.row : 1, step = direct ? 1 : MR;
         if (c->column == 1 && columns == NR)
           TILES[m](depth, rows, stride, step, panels + j * depth, 0, base, base_row, out, c->row);
@@ -244,7 +245,8 @@ static int run_product(product_call *c, int threads) {
   if (down * across < threads) down = threads;
   c->rows = ((c->m + down - 1) / (down ? down : 1) + MR - 1) / MR * MR;
   if (!c->m) return 0;
-  REAL *made = down > 1 && !c->packed && c->k ? reserve(c->k * padded(c->n)) : NULL; /* if not, each block packs */
+  int64_t size = c->k * padded(c->n);
+  REAL *made = down > 1 && !c->packed && size && size <= MOST_PACKED ? reserve(size) : NULL;
   if (made) {
     c->packed = made;
     share((c->k + PIECE - 1) / PIECE * (padded(c->n) / NR), threads, pack_block, c);
