@@ -1,14 +1,12 @@
 """Truncated training with states of every kind: a run that is stopped goes on bit for bit."""
 
 import copy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from engram import loops
 from engram.tasks import PennTreebank
 from engram.train import Settings, make_fabric
 from engram.train._checkpoint import load, save
@@ -104,13 +102,6 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fi
     Path("cells.py").write_text(CELLS)
     options = {"hidden": 5, "batch": 4, "steps": 6, "embedding": 3, "threads": 1, "layers": 2}
     return Settings.of(PennTreebank(bptt=5), f"cells.py:{request.param}", **options)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_to_compile() -> Iterator[None]:
-    """The loops of such cells take a compiler seconds, and have no part in what a checkpoint holds."""
-    with loops.use("torch"):
-        yield
 
 
 def after(loop: Loop, steps: int) -> Any:
