@@ -1,4 +1,8 @@
-"""Programs in processes of their own that need not import torch and engram again: forks of one that has."""
+"""Programs in processes of their own that need not import torch and engram again: forks of one that has.
+
+Not multiprocessing's fork server: a program here has its own streams, words, folder and variables, as one that is
+started from a shell, and nothing of pytest is imported into it.
+"""
 
 import json
 import os
