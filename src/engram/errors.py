@@ -48,6 +48,10 @@ class RunError(EngramError):
     """A run cannot be started, resumed or read: its directory is in use, full, damaged or not there."""
 
 
+class BusyError(RunError):
+    """A run is in use by another process."""
+
+
 class StoppedError(EngramError):
     """A run ended before its time: the loss is not finite, or the disk is full. The command line exits with 1."""
 

@@ -1,11 +1,13 @@
 """A run: settings, a loop, and a directory that survives being stopped at any instant."""
 
 from engram.train._denormals import without_denormals
+from engram.train._directory import FILES as RUN_FILES
 from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
 from engram.train._files import allowing
+from engram.train._flat import settings_from_flat
 from engram.train._network import make_network
-from engram.train._objective import Objective, Step, Supervised
+from engram.train._objective import Objective, Step, Supervised, score_names
 from engram.train._optimizer import Optimizers
 from engram.train._plan import plan
 from engram.train._run import resume, train
@@ -19,6 +21,7 @@ from engram.train._worker import Worker
 
 __all__ = [
     "GROUPS",
+    "RUN_FILES",
     "Budget",
     "Group",
     "Machine",
@@ -38,6 +41,8 @@ __all__ = [
     "make_network",
     "plan",
     "resume",
+    "score_names",
+    "settings_from_flat",
     "to_toml",
     "train",
     "without_denormals",

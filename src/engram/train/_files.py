@@ -8,7 +8,7 @@ from shlex import quote
 
 from filelock import FileLock, Timeout
 
-from engram.errors import FileError, RunError, StoppedError
+from engram.errors import BusyError, FileError, RunError, StoppedError
 from engram.files import check_plain, open_to_append
 
 
@@ -39,7 +39,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        raise RunError(f"{folder} is in use by another process: wait for it, or stop it first") from None
+        raise BusyError(f"{folder} is in use by another process: wait for it, or stop it first") from None
     try:
         yield
     finally:

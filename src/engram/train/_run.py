@@ -26,7 +26,7 @@ from engram.train._optimizer import Optimizers
 from engram.train._report import check_tensorboard
 from engram.train._scores import Score
 from engram.train._settings import Settings
-from engram.train._worker import Observer, Worker
+from engram.train._worker import Observer, Tell, Worker
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -40,18 +40,20 @@ def train(
     show: bool = False,
     command: str = "",
     observe: Observer | None = None,
+    tell: Tell | None = None,
 ) -> RunDirectory:
     """Train a new run in ``out/name`` to its end, and test it.
 
     Ctrl-C saves and raises KeyboardInterrupt; a loss that is not finite or a full disk raise StoppedError. After
     any end, :func:`resume` goes on. ``show`` prints progress to standard error; ``command`` is noted in run.json;
-    ``observe``, such as :func:`engram.probe.watch`, measures the network every ``settings.machine.probe_every`` steps.
+    ``observe``, such as :func:`engram.probe.watch`, measures the network every ``settings.machine.probe_every`` steps;
+    ``tell(step, loss)`` is called after every step, with one process.
     """
     settings = settings.resolved()  # resume with as many threads
     folder = None if name is None else Path(out) / _inside(name)
     _rehearse(settings)
     run = RunDirectory.create(folder or _reserved(Path(out), settings), settings, command)
-    return _carry_on(run, show, observe)
+    return _carry_on(run, show, observe, tell)
 
 
 def resume(
@@ -61,6 +63,7 @@ def resume(
     show: bool = False,
     observe: Observer | None = None,
     allow: Sequence[str] = (),
+    tell: Tell | None = None,
 ) -> RunDirectory:
     """Go on with a run that was stopped, killed or failed; or train one that is done for more ``steps`` in all.
 
@@ -72,7 +75,7 @@ def resume(
         run.settings, run.facts["settings"] = extended, extended.to_dict()
     elif run.status == "done":
         raise RunError(f"{run.folder} is done: engram evaluate {run.folder} shows it, --steps N trains it further")
-    return _carry_on(run, show, observe)
+    return _carry_on(run, show, observe, tell)
 
 
 def _inside(name: str) -> str:
@@ -106,11 +109,11 @@ def _reserved(out: Path, settings: Settings) -> Path:
     return folder
 
 
-def _carry_on(run: RunDirectory, show: bool, observe: Observer | None) -> RunDirectory:
+def _carry_on(run: RunDirectory, show: bool, observe: Observer | None, tell: Tell | None) -> RunDirectory:
     settings = run.settings
     with torch.random.fork_rng():
         if settings.machine.processes == 1:
-            _work(make_fabric(settings), run, show, observe)
+            _work(make_fabric(settings), run, show, observe, tell=tell)
         else:
             _launch(settings, run, show, observe)
     return RunDirectory(run.folder, run.allow)
@@ -164,9 +167,14 @@ def _work_quietly(
 
 
 def _work(
-    fabric: "Fabric", run: RunDirectory, show: bool, observe: Observer | None, stop: Tensor | None = None
+    fabric: "Fabric",
+    run: RunDirectory,
+    show: bool,
+    observe: Observer | None,
+    stop: Tensor | None = None,
+    tell: Tell | None = None,
 ) -> None:
     """One process of a run, to its end."""
     lock = locked(run.folder) if fabric.is_global_zero else nullcontext()  # goes with the process that writes
     with lock, Interrupt(fabric, stop) as interrupt, without_denormals(run.settings.machine.threads):
-        Worker(fabric, run, interrupt, show, observe).work()
+        Worker(fabric, run, interrupt, show, observe, tell).work()

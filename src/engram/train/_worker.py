@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Observer = Callable[[Any, Any], dict[str, float]]
 """``observe(network, task)`` measures the network as it is, and changes nothing."""
+Tell = Callable[[int, float], None]
+"""``tell(step, loss)`` is called after every step, by the process that writes."""
 
 
 class Worker:
@@ -37,10 +39,11 @@ class Worker:
         interrupt: Interrupt | None = None,
         show: bool = False,
         observe: Observer | None = None,
+        tell: Tell | None = None,
     ) -> None:
         if run.settings.machine.probe_every and observe is None:
             raise OptionError("probe_every needs something to measure with: observe=engram.probe.watch")
-        self.observe = observe
+        self.observe, self.tell = observe, tell
         self.run, self.interrupt, self.leads = run, interrupt or Interrupt(fabric), fabric.is_global_zero
         self.loop = Loop(run.settings, fabric)
         length = 0
@@ -157,6 +160,8 @@ class Worker:
                 self._save(state)
             if self.leads:
                 self.report.at(loop.step, loss)
+                if self.tell is not None:
+                    self.tell(loop.step, loss)
             if loop.step % machine.log_every == 0 or loop.step == loop.total:
                 self._line("train", {"loss": loss, **scores(), "lr": loop.optimizers.lr})
             if self.observe and machine.probe_every and loop.step % machine.probe_every == 0:

@@ -1,0 +1,42 @@
+"""Many runs: a file says which, an engine trains them, a table holds what came out.
+
+``engram sweep FILE`` on the command line; in Python::
+
+    plan = make_plan(read_sweep(Path("copy.toml")))
+    Sweep(plan, Path("sweeps/copy"), Local()).run()
+"""
+
+from engram.sweep._file import SweepFile
+from engram.sweep._job import job_of, result_of, work
+from engram.sweep._lease import Lease, Watch
+from engram.sweep._local import Engine, Event, Local, cores
+from engram.sweep._plan import Plan, Planned, identity, make_plan, plan_of_seeds
+from engram.sweep._read import read_sweep
+from engram.sweep._sweep import Sweep, Unit, read_results, units
+from engram.sweep._table import FORMATS, over_seeds, rows_of
+
+__all__ = [
+    "FORMATS",
+    "Engine",
+    "Event",
+    "Lease",
+    "Local",
+    "Plan",
+    "Planned",
+    "Sweep",
+    "SweepFile",
+    "Unit",
+    "Watch",
+    "cores",
+    "identity",
+    "job_of",
+    "make_plan",
+    "over_seeds",
+    "plan_of_seeds",
+    "read_results",
+    "read_sweep",
+    "result_of",
+    "rows_of",
+    "units",
+    "work",
+]

@@ -1,0 +1,71 @@
+"""As wide as a number of parameters allows: networks of different depth or kind at equal cost."""
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from engram.errors import OptionError, check_size
+from engram.models import make_network
+from engram.train import Settings, settings_from_flat
+
+MOST_WIDTH = 2**16
+
+
+def within_budget(row: dict[str, Any], allow: tuple[str, ...] = ()) -> Settings:
+    """The settings of a row; one with ``parameters`` has the largest ``hidden`` whose network has at most so many.
+
+    Counted are the trained numbers of the whole network, the read-out included: of an orthogonal matrix those that
+    it is built from, such as the N (N - 1) / 2 of a skew matrix.
+    """
+    if "parameters" not in row:
+        return settings_from_flat(row, allow)
+    if "hidden" in row:
+        raise OptionError("parameters decides the width, so that hidden cannot be given too: take one of them out")
+    budget = check_size("parameters", row["parameters"])
+    settings = settings_from_flat({name: value for name, value in row.items() if name != "parameters"}, allow)
+    return settings.replace(hidden=_widest(_Shape(settings), budget))
+
+
+class _Shape:
+    """Settings, equal where the network is: rates, seeds and budgets of steps do not count."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.key = repr((settings.task, settings.model))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Shape) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@lru_cache(maxsize=4096)
+def parameters_of(shape: _Shape, hidden: int) -> int:
+    """The trained numbers of the network of this width."""
+    settings = shape.settings.replace(hidden=hidden)
+    with torch.random.fork_rng(devices=()):
+        network = make_network(settings.task, settings.model)
+    return sum(p.numel() for p in network.parameters() if p.requires_grad)
+
+
+def _widest(shape: _Shape, budget: int) -> int:
+    """By doubling, then by halving the interval: the number of parameters grows with the width."""
+    if parameters_of(shape, 1) > budget:
+        model, task = shape.settings.model.label, shape.settings.task.name
+        least = parameters_of(shape, 1)
+        raise OptionError(
+            f"no width of {model} on {task} has at most {budget} parameters: one unit has {least} already"
+        )
+    low, high = 1, 2
+    while parameters_of(shape, high) <= budget:
+        low, high = high, 2 * high
+        if high > MOST_WIDTH:
+            raise OptionError(
+                f"parameters = {budget:,} is reached at no width up to {MOST_WIDTH:,}: give hidden instead"
+            )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if parameters_of(shape, middle) <= budget else (low, middle)
+    return low

@@ -1,0 +1,102 @@
+"""A sweep: which settings are tried."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import Any
+
+from engram.errors import OptionError, unknown
+from engram.runs import Where
+
+MOST_RUNS = 10**6
+Row = dict[str, Any]
+"""The settings of one run by the names of the flags; ``parameters`` stands for a width, which is found from it."""
+
+
+@dataclass(frozen=True)
+class When:
+    """A condition, and what it changes: other values, or no run."""
+
+    condition: Where
+    values: Row
+    skip: bool
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Values of one setting, tried one after another for as long as each is solved."""
+
+    over: str
+    values: tuple[Any, ...]
+    solved: Where
+
+
+@dataclass(frozen=True)
+class SweepFile:
+    """A sweep, as its file says it. :meth:`rows` are its runs.
+
+    Names are those of the flags of ``engram train``. A value in the grid overrides one of the list, and that one of the
+    base; conditions come last and override all.
+    """
+
+    name: str = "sweep"
+    """The folder of the sweep; default: the name of the file."""
+    base: Row = field(default_factory=dict)
+    """What all runs share."""
+    grid: dict[str, list[Any]] = field(default_factory=dict)
+    """Values by name: every combination is a run."""
+    list: tuple[Row, ...] = ()
+    """Values that belong together: each entry is combined with every point of the grid."""
+    seeds: tuple[int, ...] = (0,)
+    """Every combination is trained with each of these; a number N stands for 0 to N - 1."""
+    when: tuple[When, ...] = ()
+    """Conditions, in order."""
+    ladder: Ladder | None = None
+    """For the longest delay that is solved: a larger value only after the one before was solved."""
+    retries: int = 2
+    """How often a run that failed is started again: one whose process died, say. A run that diverged is not."""
+    together: bool = True
+    """Whether runs that differ only in seed or rate may train as one batched model."""
+
+    def __post_init__(self) -> None:
+        count = prod(len(values) for values in self.grid.values()) * max(1, len(self.list)) * len(self.seeds)
+        count *= len(self.ladder.values) if self.ladder else 1
+        if count > MOST_RUNS:
+            raise OptionError(f"the sweep has {count:,} runs, and at most {MOST_RUNS:,} are allowed: shorten its lists")
+        known = {"task", "model", *self.base, *self.varied}
+        for when in self.when:
+            for name in when.condition.names:
+                if name not in known:
+                    raise unknown(f"name in the condition {when.condition.text!r}", name, known)
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The names whose values differ from run to run, in the order of the file; the seed is last."""
+        names = [name for row in self.list for name in row] + [*self.grid]
+        names += [self.ladder.over] if self.ladder else []
+        names += [name for when in self.when for name in when.values]
+        return (*(name for name in dict.fromkeys(names) if name != "seed"), "seed")
+
+    def rows(self) -> Iterator[tuple[Row, int, int]]:
+        """The settings of every run; for a ladder also its number and the place on it, else -1 and 0."""
+        number = -1
+        for case in self.list or ({},):
+            for values in product(*self.grid.values()):
+                for seed in self.seeds:
+                    row = {**self.base, **case, **dict(zip(self.grid, values, strict=True)), "seed": seed}
+                    number += 1
+                    if self.ladder is None:
+                        yield from ((changed, -1, 0) for changed in self._conditions(row))
+                        continue
+                    for place, value in enumerate(self.ladder.values):
+                        changed = self._conditions({**row, self.ladder.over: value})
+                        yield from ((each, number, place) for each in changed)
+
+    def _conditions(self, row: Row) -> Iterator[Row]:
+        for when in self.when:
+            if when.condition(row):
+                if when.skip:
+                    return
+                row = {**row, **when.values}
+        yield row

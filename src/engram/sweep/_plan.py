@@ -1,0 +1,163 @@
+"""The runs of a sweep: their settings, their names, and which of them can start."""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engram import __version__
+from engram.errors import EngramError, OptionError
+from engram.files import seal
+from engram.imports import code_hash, is_outside
+from engram.runs import Where
+from engram.sweep._budget import within_budget
+from engram.sweep._file import SweepFile
+from engram.tasks import Task, task_name
+from engram.train import Settings, score_names
+
+WITHOUT_EFFECT = ("save_every", "log_every", "probe_every", "tensorboard")
+"""Settings of the machine that change no score."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run of a sweep."""
+
+    values: dict[str, Any]
+    """What the table shows of its settings, by name."""
+    settings: Settings
+    identity: str
+    """The hash of all that decides its result."""
+    ladder: int = -1
+    """The number of its ladder; -1 if it is on none."""
+    place: int = 0
+    """Its place on the ladder."""
+    group: tuple[str, ...] = ()
+    """The hashes of the runs it trains together with, itself included; empty if it trains alone."""
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder."""
+        return f"{self.settings.task.name}-{self.settings.model.label}-{self.identity[:16]}".replace("/", "-")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a sweep, in the order of its file."""
+
+    name: str
+    runs: tuple[Planned, ...]
+    varied: tuple[str, ...]
+    """The columns that tell runs apart; the seed is last."""
+    solved: Where | None = None
+    """When a run on a ladder lets the next one start."""
+    over: str = ""
+    """What the ladder goes over."""
+    retries: int = 2
+    notes: tuple[str, ...] = ()
+    """What a person should know: which runs train together."""
+    _before: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        last: dict[int, str] = {}
+        for run in self.runs:  # the runs of a ladder stand in its order
+            if run.ladder in last:
+                self._before[run.identity] = last[run.ladder]
+            if run.ladder >= 0:
+                last[run.ladder] = run.identity
+
+    def is_open(self, run: Planned, results: Mapping[str, Mapping[str, Any]]) -> bool | None:
+        """Whether a run may start, given the results by identity: None if that is not known yet, False if it never
+        will, because a run before it on its ladder was not solved."""
+        before: str | None = run.identity
+        while (before := self._before.get(str(before))) is not None:
+            if before in results:
+                return is_solved(self.solved, results[before])
+        return None if run.identity in self._before else True
+
+    def ends_before(self, run: Planned, failed: Container[str]) -> bool:
+        """Whether a run before this one on its ladder is among those that failed."""
+        before: str | None = run.identity
+        while (before := self._before.get(str(before))) is not None:
+            if before in failed:
+                return True
+        return False
+
+
+def is_solved(solved: Where | None, result: Mapping[str, Any]) -> bool:
+    """Whether the scores of a result meet the condition: those of the test by their names, others as ``split_name``."""
+    return solved is not None and result["status"] == "done" and solved(scores_of(result))
+
+
+def scores_of(result: Mapping[str, Any]) -> dict[str, float]:
+    """The scores of a result in one dictionary: ``test_loss``, and those of the test also as ``loss``."""
+    splits: dict[str, dict[str, float]] = result.get("results") or {}
+    found = {f"{split}_{name}": value for split, scores in splits.items() for name, value in scores.items()}
+    return found | dict(splits.get("test", {}))
+
+
+def make_plan(file: SweepFile, allow: Sequence[str] = ()) -> Plan:
+    """The runs of a sweep file. Every one is checked before any is started."""
+    runs: list[Planned] = []
+    for row, ladder, place in file.rows():
+        try:
+            settings = _of_sweep(within_budget(row, tuple(allow)))
+        except EngramError as error:
+            raise OptionError(f"run {len(runs) + 1} ({_words(row, file.varied)}): {error}") from None
+        values = {name: row.get(name) for name in file.varied}
+        if "parameters" in row:
+            values = {"hidden": settings.model.hidden} | values
+        runs.append(Planned(values, settings, identity(settings), ladder, place))
+    if file.ladder is not None and runs:
+        _check_scores(file.ladder.solved, runs[0].settings.task)
+    varied = ("hidden", *file.varied) if any("parameters" in run.values for run in runs) else file.varied
+    solved, over = (file.ladder.solved, file.ladder.over) if file.ladder else (None, "")
+    return Plan(file.name, _once(runs), varied, solved, over, file.retries)
+
+
+def plan_of_seeds(settings: Settings, seeds: Iterable[int], name: str) -> Plan:
+    """The shortest sweep: one run for each seed."""
+    runs = []
+    for seed in seeds:
+        own = _of_sweep(settings.replace(seed=seed))
+        runs.append(Planned({"seed": seed}, own, identity(own)))
+    return Plan(name, tuple(runs), ("seed",))
+
+
+def identity(settings: Settings, group: Sequence[str] = ()) -> str:
+    """The hash of all that decides the result of a run: settings, version, code outside engram, and its group."""
+    values = settings.resolved().to_dict()
+    values["machine"] = {name: v for name, v in values["machine"].items() if name not in WITHOUT_EFFECT}
+    named = {
+        "model": (settings.model.name, settings.model.kind),
+        "task": (task_name(settings.task), type(settings.task)),
+    }
+    for part, (name, kind) in named.items():
+        if is_outside(name):  # the same on every machine, wherever the file is
+            values[part]["name"] = f"{name.rpartition(':')[2]} {code_hash(kind)}"
+    return seal({"settings": values, "engram": __version__, "group": sorted(group)})
+
+
+def _of_sweep(settings: Settings) -> Settings:
+    """One thread for each run, unless the file says otherwise: many small runs use a machine better side by side, and
+    the number of threads, which may change last bits, must not depend on the machine."""
+    return settings if settings.machine.threads else settings.replace(threads=1)
+
+
+def _once(runs: list[Planned]) -> tuple[Planned, ...]:
+    """Equal runs, which conditions may make, are one."""
+    found: dict[str, Planned] = {}
+    for run in runs:
+        if found.setdefault(run.identity, run) is not run and run.ladder >= 0:
+            raise OptionError(f"two places of a ladder are the same run ({_words(run.values, run.values)})")
+    return tuple(found.values())
+
+
+def _check_scores(solved: Where, task: Task) -> None:
+    """A name that no score has would make a condition that is never met."""
+    names = score_names(task)
+    known = [*names, *(f"{split}_{name}" for split in task.exams() for name in names)]
+    Where(solved.text, tuple(known))
+
+
+def _words(row: Mapping[str, Any], names: Iterable[str]) -> str:
+    return ", ".join(f"{name}={row[name]}" for name in names if name in row)

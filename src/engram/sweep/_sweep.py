@@ -1,0 +1,168 @@
+"""A sweep under way: runs that can start go to an engine, results come back, until nothing is left to do."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engram.sweep._job import Result, job_of, result_of
+from engram.sweep._lease import Watch
+from engram.sweep._local import Engine, Event
+from engram.sweep._plan import Plan, Planned
+
+WAIT = 0.2
+"""Seconds between two looks at what has changed."""
+AGAIN = 1.0
+"""Seconds between two looks at runs that another process works on."""
+SAVING = 60.0
+"""Seconds that jobs have to save when the sweep is stopped."""
+
+Unit = tuple[Planned, ...]
+"""What trains as one: a run, or several."""
+Observe = Callable[[str, Unit, Mapping[str, Any]], None]
+"""Is told ``started``, ``step``, ``done``, ``again``, ``failed`` and ``elsewhere``, of which runs, with details."""
+
+
+@dataclass
+class Sweep:
+    """A plan, a folder and an engine. :meth:`run` goes on from whatever is there, to the end.
+
+    Runs by other processes on the same folder are left to them; if they die, their runs are taken over.
+    """
+
+    plan: Plan
+    out: Path
+    engine: Engine
+    allow: Sequence[str] = ()
+    observe: Observe = lambda *_: None
+    watch: Watch = field(default_factory=Watch)
+    results: dict[str, Result] = field(default_factory=dict)
+    """By identity: what is done."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """By identity: why a run could not be finished."""
+
+    def __post_init__(self) -> None:
+        self.running: dict[int, Unit] = {}
+        self.waiting: deque[Unit] = deque()
+        self.elsewhere: deque[Unit] = deque()
+        self.attempts: dict[str, int] = {}
+        self.submitted = 0
+        self.looked = -AGAIN
+
+    def run(self) -> dict[str, Result]:
+        """All results by identity. Ctrl-C lets the jobs under way save, and raises KeyboardInterrupt."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.results = read_results(self.plan, self.out)
+        self.waiting.extend(unit for unit in units(self.plan) if any(run.identity not in self.results for run in unit))
+        try:
+            self._start()
+            while self.running or self.waiting or self.elsewhere:
+                for event in self.engine.events(WAIT):
+                    self._hear(event)
+                self._start()
+        except KeyboardInterrupt:
+            self._stop()
+            raise
+        finally:
+            self.engine.close()
+        return self.results
+
+    def _start(self) -> None:
+        """Give the engine what can start."""
+        self._look_elsewhere()
+        for _ in range(len(self.waiting)):
+            if len(self.running) >= self.engine.slots:
+                return
+            unit = self.waiting.popleft()
+            may_start = self._may_start(unit)
+            if may_start is None:
+                self.waiting.append(unit)
+            if not may_start:
+                continue
+            stale = self.watch.stale(self.out / unit[0].folder)
+            if stale is None:
+                self.elsewhere.append(unit)
+                self.observe("elsewhere", unit, {})
+                continue
+            self.submitted += 1
+            self.running[self.submitted] = unit
+            self.engine.submit(self.submitted, job_of(unit, self.out, self.allow), stale)
+            self.observe("started", unit, {})
+
+    def _may_start(self, unit: Unit) -> bool | None:
+        """None: not known yet. A ladder ends where a run failed, too."""
+        found = self.plan.is_open(unit[0], self.results)
+        if found is None and self.plan.ends_before(unit[0], self.failed):
+            return False
+        return found
+
+    def _look_elsewhere(self) -> None:
+        """Runs of other processes: done, or left behind by a dead one, or still theirs."""
+        if time.monotonic() - self.looked < AGAIN:
+            return
+        self.looked = time.monotonic()
+        for _ in range(len(self.elsewhere)):
+            unit = self.elsewhere.popleft()
+            found = [result_of(self.out / run.folder, run.identity) for run in unit]
+            if all(found):
+                self._done(unit, found)
+            elif self.watch.stale(self.out / unit[0].folder) is None:
+                self.elsewhere.append(unit)
+            else:
+                self.waiting.appendleft(unit)
+
+    def _hear(self, event: Event) -> None:
+        unit = self.running.get(event["number"])
+        if unit is None:
+            return
+        if "step" in event:
+            self.observe("step", unit, event)
+            return
+        del self.running[event["number"]]
+        if event.get("results") and len(event["results"]) == len(unit):
+            self._done(unit, event["results"])
+        elif "held" in event:
+            self.elsewhere.append(unit)
+            self.observe("elsewhere", unit, {})
+        elif "stopped" not in event:
+            lost = f"its process ended with code {event.get('lost')}"
+            self._failed(unit, str(event.get("failed") or lost))
+
+    def _done(self, unit: Unit, results: Sequence[Result | None]) -> None:
+        found = {run.identity: result for run, result in zip(unit, results, strict=True) if result is not None}
+        self.results |= found
+        self.observe("done", unit, {"results": results})
+
+    def _failed(self, unit: Unit, reason: str) -> None:
+        attempts = self.attempts[unit[0].identity] = self.attempts.get(unit[0].identity, 0) + 1
+        if attempts > self.plan.retries:
+            self.failed |= {run.identity: reason for run in unit}
+            self.observe("failed", unit, {"reason": reason})
+        else:
+            self.waiting.append(unit)
+            self.observe("again", unit, {"reason": reason})
+
+    def _stop(self) -> None:
+        """Jobs save; a second Ctrl-C does not wait for them."""
+        self.engine.stop()
+        until = time.monotonic() + SAVING
+        while self.running and time.monotonic() < until:
+            for event in self.engine.events(WAIT):
+                if "step" not in event:
+                    self.running.pop(event["number"], None)
+
+
+def units(plan: Plan) -> list[Unit]:
+    """What trains as one, in the order of the plan."""
+    found: dict[Any, list[Planned]] = {}
+    for run in plan.runs:
+        found.setdefault(run.group or run.identity, []).append(run)
+    return [tuple(runs) for runs in found.values()]
+
+
+def read_results(plan: Plan, out: Path) -> dict[str, Result]:
+    """The results in a folder by identity."""
+    found = ((run.identity, result_of(out / run.folder, run.identity)) for run in plan.runs)
+    return {identity: result for identity, result in found if result is not None}

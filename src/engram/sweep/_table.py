@@ -1,0 +1,135 @@
+"""The table of a sweep: one row per run, or one per setting with the spread over seeds. It holds no times, so that it
+is the same to the byte however the sweep was run."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from engram.sweep._plan import Plan, is_solved
+
+Row = dict[str, Any]
+
+
+def rows_of(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """One row per run, in the order of the sweep file: its settings, status, parameters and scores. A run that has no
+    result has the status ``missing``, or ``not needed`` where its ladder ended before."""
+    names = list(dict.fromkeys(name for result in results.values() for name in _scores(result)))
+    found = []
+    for run in plan.runs:
+        result = results.get(run.identity)
+        row: Row = {name: run.values.get(name) for name in plan.varied}
+        status = result["status"] if result else "not needed" if plan.is_open(run, results) is False else "missing"
+        row |= {"status": status, "parameters": result["parameters"] if result else None}
+        if plan.solved is not None:
+            row["solved"] = is_solved(plan.solved, result) if result else None
+        scores = _scores(result) if result else {}
+        found.append(row | {name: scores.get(name) for name in names} | {"run": run.folder})
+    return found
+
+
+def over_seeds(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """One row per setting: how many seeds are done, and of each score the mean, the smallest and the largest.
+
+    On a ladder: the largest value that was solved, by seed.
+    """
+    keys = [name for name in plan.varied if name not in ("seed", plan.over if plan.solved else "")]
+    groups: dict[str, list[Row]] = {}
+    for row in rows_of(plan, results):
+        groups.setdefault(json.dumps([row[name] for name in keys], default=str), []).append(row)
+    table = []
+    for rows in groups.values():
+        row = {name: rows[0][name] for name in keys}
+        table.append(row | (_longest(plan, rows) if plan.solved is not None else _spread(rows)))
+    return table
+
+
+def _scores(result: Mapping[str, Any]) -> dict[str, float]:
+    splits: dict[str, dict[str, float]] = result.get("results") or {}
+    return {f"{split}_{name}": value for split, scores in splits.items() for name, value in scores.items()}
+
+
+def _spread(rows: list[Row]) -> Row:
+    done = [row for row in rows if row["status"] == "done"]
+    found: Row = {"runs": len(rows), "done": len(done), "diverged": sum(row["status"] == "diverged" for row in rows)}
+    scores = [name for name in rows[0] if name.startswith(("test", "valid")) and "_" in name]
+    for name in scores:
+        values = [row[name] for row in done if row[name] is not None]
+        if values:
+            found |= {name: sum(values) / len(values), f"{name}_min": min(values), f"{name}_max": max(values)}
+    return found
+
+
+def _longest(plan: Plan, rows: list[Row]) -> Row:
+    """The last solved value of every seed; one that failed the first has none."""
+    seeds: dict[Any, list[Row]] = {}
+    for row in rows:
+        seeds.setdefault(row["seed"], []).append(row)
+    longest = [max((row[plan.over] for row in own if row["solved"]), default=None) for own in seeds.values()]
+    known = sorted(value for value in longest if value is not None)
+    open_ = sum(any(row["status"] == "missing" for row in own) for own in seeds.values())
+    middle = known[(len(known) - 1) // 2] if known and len(known) == len(longest) else None
+    return {"seeds": len(seeds), "not finished": open_, f"longest {plan.over}": longest, "median": middle}
+
+
+# Formats
+
+
+def as_csv(rows: Iterable[Row]) -> str:
+    """Comma-separated, floats to the last bit."""
+    rows = list(rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = columns(rows)
+    writer.writerow(names)
+    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    return text.getvalue()
+
+
+def as_json(rows: Iterable[Row]) -> str:
+    """A list of objects."""
+    return json.dumps(list(rows), indent=1) + "\n"
+
+
+def as_markdown(rows: Iterable[Row]) -> str:
+    """A table of Markdown, rounded to four digits."""
+    rows = list(rows)
+    names = columns(rows)
+    lines = [names, ["---"] * len(names), *([_short(row.get(name)) for name in names] for row in rows)]
+    return "".join(f"| {' | '.join(text.replace('|', chr(92) + '|') for text in line)} |\n" for line in lines)
+
+
+def as_latex(rows: Iterable[Row]) -> str:
+    """A tabular of LaTeX, rounded to four digits."""
+    rows = list(rows)
+    names = columns(rows)
+    lines = [[_latex(name) for name in names], *([_latex(_short(row.get(name))) for name in names] for row in rows)]
+    head, *body = [" & ".join(line) + r" \\" for line in lines]
+    return "\n".join([rf"\begin{{tabular}}{{{'l' * len(names)}}}", head, r"\hline", *body, r"\end{tabular}", ""])
+
+
+FORMATS: dict[str, Callable[[Iterable[Row]], str]] = {
+    "csv": as_csv,
+    "json": as_json,
+    "markdown": as_markdown,
+    "latex": as_latex,
+}
+
+
+def columns(rows: Iterable[Row]) -> list[str]:
+    """The names of all columns, in the order in which they come up."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else json.dumps(value) if isinstance(value, list | tuple | bool) else str(value)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else _cell(value)
+
+
+def _latex(text: str) -> str:
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(special.get(c, rf"\{c}" if c in "&%$#_{}" else c) for c in text)
