@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": "_demo:Demo",
     "train": "_train:train_app",
     "resume": "_resume:Resume",
+    "sweep": "_sweep:SWEEP",
     "evaluate": "_evaluate:Evaluate",
     "certify": "_certify:CERTIFY",
     "verify": "_verify:Verify",
@@ -114,7 +115,7 @@ def load(name: str) -> Any:
 def _check_group(words: list[str]) -> None:
     """Refuse a group of commands without one of them."""
     known = catalogue()["commands"].get(words[0], {})
-    if "below" not in known:
+    if "below" not in known or known["alone"]:
         return
     if len(words) == 1:
         raise OptionError(f"engram {words[0]} needs a {known['noun']}, one of: {', '.join(known['below'])}")

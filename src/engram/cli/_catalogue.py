@@ -67,7 +67,7 @@ def _commands() -> dict[str, Any]:
         kind, whole = load(name), root([name, "--help"], lines)
         known["page"] = _page(whole, name)
         if isinstance(kind, Group):
-            known["noun"] = kind.noun
+            known["noun"], known["alone"] = kind.noun, kind.default is not None
             known["below"] = {below: _command(whole[name][below]) for below in kind.commands}
             for below, each in known["below"].items():
                 each["page"] = _page(whole, name, below)

@@ -22,12 +22,14 @@ class Group:
     """What one of them is called: a claim, a figure, a conversion."""
     commands: Mapping[str, Any]
     """Each a dataclass, or a function from its name to an app."""
+    default: Any = None
+    """The dataclass of the command itself, such as ``engram sweep FILE``; None: one of the commands must follow."""
 
 
 def app_of(name: str, kind: Any) -> App:
     """The app of a dataclass or a :class:`Group`. What it parses is handed to the class, which has a method ``run``."""
     if isinstance(kind, Group):
-        app = empty_app(name, kind.text)
+        app = empty_app(name, kind.text, *(_maker(kind.default) if kind.default is not None else ()))
         for below, each in kind.commands.items():
             app.command(app_of(below, each) if isinstance(each, type | Group) else each(below))
         return app

@@ -29,8 +29,8 @@ def _candidates(before: list[str], begun: str) -> Iterable[str]:
         return ()
     command = commands[before[0]]
     if "below" in command:
-        if len(before) == 1:
-            return command["below"]
+        if len(before) == 1 and not begun.startswith("-"):
+            return [*command["below"], *(_words(before, command["words"]) if command["alone"] else ())]
         command = command["below"].get(before[1], command)
     options = options_after(before)
     if begun.startswith("-"):

@@ -6,19 +6,23 @@
     Sweep(plan, Path("sweeps/copy"), Local()).run()
 """
 
+from engram.sweep._estimate import Estimate, estimate
 from engram.sweep._file import SweepFile
+from engram.sweep._here import Here
 from engram.sweep._job import job_of, result_of, work
 from engram.sweep._lease import Lease, Watch
 from engram.sweep._local import Engine, Event, Local, cores
-from engram.sweep._plan import Plan, Planned, identity, make_plan, plan_of_seeds
+from engram.sweep._plan import Plan, Planned, identity, is_solved, make_plan, plan_of_seeds, scores_of
 from engram.sweep._read import read_sweep
 from engram.sweep._sweep import Sweep, Unit, read_results, units
-from engram.sweep._table import FORMATS, over_seeds, rows_of
+from engram.sweep._table import FORMATS, columns, over_seeds, rows_of
 
 __all__ = [
     "FORMATS",
     "Engine",
+    "Estimate",
     "Event",
+    "Here",
     "Lease",
     "Local",
     "Plan",
@@ -27,8 +31,11 @@ __all__ = [
     "SweepFile",
     "Unit",
     "Watch",
+    "columns",
     "cores",
+    "estimate",
     "identity",
+    "is_solved",
     "job_of",
     "make_plan",
     "over_seeds",
@@ -37,6 +44,7 @@ __all__ = [
     "read_sweep",
     "result_of",
     "rows_of",
+    "scores_of",
     "units",
     "work",
 ]

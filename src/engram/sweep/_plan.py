@@ -68,11 +68,12 @@ class Plan:
     def is_open(self, run: Planned, results: Mapping[str, Mapping[str, Any]]) -> bool | None:
         """Whether a run may start, given the results by identity: None if that is not known yet, False if it never
         will, because a run before it on its ladder was not solved."""
-        before: str | None = run.identity
-        while (before := self._before.get(str(before))) is not None:
-            if before in results:
-                return is_solved(self.solved, results[before])
-        return None if run.identity in self._before else True
+        before = self._before.get(run.identity)
+        if before is None or (before in results and is_solved(self.solved, results[before])):
+            return True
+        while before is not None and before not in results:
+            before = self._before.get(before)
+        return None if before is None or is_solved(self.solved, results[before]) else False
 
     def ends_before(self, run: Planned, failed: Container[str]) -> bool:
         """Whether a run before this one on its ladder is among those that failed."""
@@ -109,7 +110,8 @@ def make_plan(file: SweepFile, allow: Sequence[str] = ()) -> Plan:
         runs.append(Planned(values, settings, identity(settings), ladder, place))
     if file.ladder is not None and runs:
         _check_scores(file.ladder.solved, runs[0].settings.task)
-    varied = ("hidden", *file.varied) if any("parameters" in run.values for run in runs) else file.varied
+    varied = ("hidden", *file.varied) if any("hidden" in run.values for run in runs) else file.varied
+    varied = tuple(dict.fromkeys(varied))
     solved, over = (file.ladder.solved, file.ladder.over) if file.ladder else (None, "")
     return Plan(file.name, _once(runs), varied, solved, over, file.retries)
 

@@ -150,7 +150,7 @@ class Sweep:
         until = time.monotonic() + SAVING
         while self.running and time.monotonic() < until:
             for event in self.engine.events(WAIT):
-                if "step" not in event:
+                if "step" not in event:  # a run that has just ended counts
                     self.running.pop(event["number"], None)
 
 

@@ -1,0 +1,153 @@
+"""A sweep on the terminal: what will be done, what is being done, what came out."""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from rich.console import Console, Group
+from rich.live import Live as Screen
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from engram.cli._console import for_tables, terminal
+from engram.files import printable
+from engram.sweep import Estimate, Plan, Unit, columns, is_solved, over_seeds, rows_of, scores_of
+
+REFRESH = 0.5
+"""Seconds between two pictures."""
+
+
+def show_plan(
+    plan: Plan, out: Path, estimate: Estimate, workers: int, as_json: bool = False, every: bool = False
+) -> None:
+    """How many runs there are, how many are done, and how long the others will take."""
+    if as_json:
+        rows = rows_of(plan, {})
+        print(json.dumps({"out": str(out), "runs": rows, "done": estimate.done, "seconds": estimate.on(workers)}))
+        return
+    console = terminal(stderr=not every)
+    console.print(f"{plan.name}: {len(plan.runs)} runs in {printable(str(out))}, {estimate.done} of them done")
+    for note in plan.notes:
+        console.print(note)
+    if estimate.done < len(plan.runs):
+        most = "at most " if plan.solved is not None else ""
+        console.print(f"the others take about {most}{in_words(estimate.on(workers))} with {_workers(workers)}")
+    if every:
+        for_tables().print(_table(rows_of(plan, {}), without=("status", "solved", "parameters")))
+
+
+def show_table(plan: Plan, results: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
+    """One row per setting."""
+    rows = over_seeds(plan, results)
+    if as_json:
+        print(json.dumps(rows))
+        return
+    shown = [{name: _with_range(row, name) for name in row if not name.endswith(("_min", "_max"))} for row in rows]
+    for_tables().print(_table(shown, without=() if any(row.get("diverged") for row in rows) else ("diverged",)))
+
+
+class Live:
+    """Is told of all that happens in a sweep. On a terminal, a picture that is kept up to date; else a line per run."""
+
+    def __init__(self, plan: Plan, done: int) -> None:
+        self.plan, self.done, self.before, self.failed = plan, done, done, 0
+        self.start = time.monotonic()
+        self.running: dict[str, tuple[Unit, Mapping[str, Any]]] = {}
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+        on = sys.stderr.isatty()
+        self.screen = Screen(console=self.console, auto_refresh=False, transient=True) if on else None
+        self.drawn = -REFRESH
+
+    def __enter__(self) -> Self:
+        if self.screen is not None:
+            self.screen.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.screen is not None:
+            self.screen.stop()
+
+    def __call__(self, what: str, unit: Unit, facts: Mapping[str, Any]) -> None:
+        key = unit[0].identity
+        if what in ("started", "step"):
+            self.running[key] = (unit, facts)
+        else:
+            self.running.pop(key, None)
+        if what == "done":
+            self.done += len(unit)
+            for run, result in zip(unit, facts["results"], strict=True):
+                self._say(f"{result['status']}: {_values(run.values)}{self._scores(result)}")
+        elif what in ("again", "failed"):
+            self.failed += what == "failed"
+            self._say(f"{'failed, started again' if what == 'again' else 'FAILED'}: {_values(unit[0].values)}: "
+                      f"{printable(str(facts['reason']))[:200]}")  # fmt: skip
+        elif what == "elsewhere":
+            self._say(f"another process works on {_values(unit[0].values)}: waiting for it")
+        self._draw()
+
+    def _say(self, line: str) -> None:
+        self.console.print(f"[{self.done}/{len(self.plan.runs)}] {line}")
+
+    def _scores(self, result: Mapping[str, Any]) -> str:
+        names = ("loss", "accuracy") if "accuracy" in scores_of(result) else tuple(scores_of(result))[:2]
+        scores = "".join(f", {name} {scores_of(result)[name]:.4g}" for name in names if name in scores_of(result))
+        return scores + (", solved" if is_solved(self.plan.solved, result) else "")
+
+    def _draw(self) -> None:
+        if self.screen is None or time.monotonic() - self.drawn < REFRESH:
+            return
+        self.drawn = time.monotonic()
+        total, part = len(self.plan.runs), self.done - self.before
+        left = (self.drawn - self.start) / part * (total - self.done) if part else 0
+        head = f"{self.done} of {total} runs" + (f", about {in_words(left)} left" if part else "")
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for unit, facts in self.running.values():
+            total_steps = unit[0].settings.resolved().budget.steps
+            at = f"step {facts['step']} of {total_steps}" if facts else "starting"
+            more = f" and {len(unit) - 1} more together" if len(unit) > 1 else ""
+            table.add_row(_values(unit[0].values) + more, at, f"loss {facts['loss']:.4g}" if facts else "")
+        bar = ProgressBar(total=total, completed=self.done, width=30)
+        self.screen.update(Group(Text(head), bar, table), refresh=True)
+
+
+def in_words(seconds: float) -> str:
+    """
+    >>> in_words(40), in_words(600), in_words(9000)
+    ('40 s', '10 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _workers(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count} workers"
+
+
+def _values(values: Mapping[str, Any]) -> str:
+    return printable(", ".join(f"{name} {value}" for name, value in values.items() if value is not None))
+
+
+def _with_range(row: Mapping[str, Any], name: str) -> str:
+    value = row[name]
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ", ".join("none" if each is None else str(each) for each in value)
+    if f"{name}_min" not in row:
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g} ({row[f'{name}_min']:.4g} to {row[f'{name}_max']:.4g})"
+
+
+def _table(rows: list[dict[str, Any]], without: tuple[str, ...] = ()) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    names = [name for name in columns(rows) if name not in without]
+    for name in names:
+        table.add_column(Text(name))
+    for row in rows:
+        table.add_row(*(Text(printable(str(row.get(name, "")))) for name in names))
+    return table

@@ -1,0 +1,37 @@
+"""The engine that is this process: one job after another, for notebooks and tests."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from engram.errors import EngramError
+from engram.sweep._job import Held, work
+from engram.sweep._local import Event
+
+
+class Here:
+    """Trains jobs where it is. Ctrl-C saves the run under way, as in ``engram train``."""
+
+    slots = 1
+
+    def __init__(self) -> None:
+        self.job: tuple[int, Mapping[str, Any], int] | None = None
+
+    def submit(self, number: int, job: Mapping[str, Any], stale: int) -> None:
+        self.job = (number, job, stale)
+
+    def events(self, seconds: float) -> list[Event]:
+        if self.job is None:
+            return []
+        (number, job, stale), self.job = self.job, None
+        try:
+            return [{"number": number, "results": work(job, stale)}]
+        except Held:
+            return [{"number": number, "held": True}]
+        except (EngramError, OSError) as error:
+            return [{"number": number, "failed": f"{type(error).__name__}: {error}"}]
+
+    def stop(self) -> None:
+        self.job = None
+
+    def close(self) -> None:
+        self.job = None

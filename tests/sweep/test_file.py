@@ -1,0 +1,147 @@
+"""The sweep file: which runs it stands for, and what is refused, with its line."""
+
+from typing import Any
+
+import pytest
+
+from engram.errors import OptionError
+from engram.runs import Where
+from engram.sweep import SweepFile, make_plan, read_sweep
+
+
+def rows(**parts: Any) -> list[dict[str, Any]]:
+    return [row for row, _, _ in SweepFile(**parts).rows()]
+
+
+def test_grid_is_every_combination_in_order() -> None:
+    found = rows(base={"task": "copy"}, grid={"a": [1, 2], "b": ["x", "y"]}, seeds=(0, 7))
+    assert found[:3] == [
+        {"task": "copy", "a": 1, "b": "x", "seed": 0},
+        {"task": "copy", "a": 1, "b": "x", "seed": 7},
+        {"task": "copy", "a": 1, "b": "y", "seed": 0},
+    ]
+    assert len(found) == 8
+
+
+def test_list_is_combined_with_the_grid_and_overrides_the_base() -> None:
+    found = rows(base={"lr": 1, "task": "copy"}, list=({"lr": 2}, {"lr": 3, "clip": 0}), grid={"a": [1, 2]})
+    assert [(row["lr"], row.get("clip"), row["a"]) for row in found] == [
+        (2, None, 1),
+        (2, None, 2),
+        (3, 0, 1),
+        (3, 0, 2),
+    ]
+
+
+def test_conditions_apply_in_order_and_see_what_was_set(write: Any) -> None:
+    file = read_sweep(
+        write(
+            """
+            seeds = 1
+            [base]
+            task = "copy"
+            lr = 1.0
+            [grid]
+            model = ["rnn", "lstm", "gru"]
+            [[when]]
+            if = "model=lstm"
+            set = {lr = 2.0}
+            [[when]]
+            if = "lr=2"
+            set = {clip = 0.5}
+            [[when]]
+            if = "model=gru"
+            skip = true
+            """
+        )
+    )
+    assert [(row["model"], row["lr"], row.get("clip")) for row, _, _ in file.rows()] == [
+        ("rnn", 1.0, None),
+        ("lstm", 2.0, 0.5),
+    ]
+
+
+def test_ladder_goes_over_its_values_for_every_combination() -> None:
+    from engram.sweep._file import Ladder
+
+    file = SweepFile(grid={"a": [1, 2]}, ladder=Ladder("delay", (10, 20), Where("accuracy>0.9")))
+    assert [(row["a"], row["delay"], ladder, place) for row, ladder, place in file.rows()] == [
+        (1, 10, 0, 0),
+        (1, 20, 0, 1),
+        (2, 10, 1, 0),
+        (2, 20, 1, 1),
+    ]
+
+
+def test_names_with_hyphens(write: Any) -> None:
+    file = read_sweep(write('[base]\ntask = "copy"\nvalidate-every = 5\n[grid]\nlr-orthogonal = [1e-3]'))
+    assert file.base["validate_every"] == 5
+    assert list(file.grid) == ["lr_orthogonal"]
+
+
+REFUSED = [
+    ("seedz = 3", "line 1: unknown name in a sweep file 'seedz'.*Did you mean 'seeds'"),
+    ("\n\n[gird]\nlr = [1]", "line 3: unknown name in a sweep file 'gird'.*Did you mean 'grid'"),
+    ("[base]\ntask = 'copy'\nseed = 3", "line 3: seeds stand at the top"),
+    ("[grid]\nlr = 3", "line 2: lr in .grid. must be a list of values"),
+    ("[grid]\nlr = []", "line 2: lr in .grid. must be a list of values"),
+    ("[grid]\nlr = [1]\n[[list]]\na = 2\n[[list]]\nlr = 3", "line 6: lr is in .grid. and in"),
+    ("seeds = 0", "seeds must be"),
+    ("seeds = [1, 1]", "line 1: seeds must differ"),
+    ("seeds = 'x'", "seeds must be"),
+    ("[[when]]\nif = 'a=1'", "line 2: ..when.. has if ="),
+    ("[[when]]\nif = 'a='\nskip = true", "line 2: the condition 'a='"),
+    (
+        "[base]\nhidden = 3\n[[when]]\nif = 'hiden=1'\nskip = true",
+        "unknown name in the condition.*Did you mean 'hidden'",
+    ),
+    ("[[when]]\nif = 'task=copy'\nskip = false", "line 3: skip must be true"),
+    ("[[when]]\nif = 'task=copy'\nskipp = true", "line 3: unknown name in ..when.. 'skipp'"),
+    ("[ladder]\nover = 'delay'", "line 1: .ladder. has over"),
+    ("[ladder]\nover = 'delay'\nvalues = 3\nsolved = 'loss<1'", "line 2: .ladder. goes over"),
+    ("name = '../x'", "line 1: name must be that of a folder"),
+    ("name = '.x'", "name must be that of a folder"),
+    ("retries = -1", "retries must be"),
+    ("together = 3", "together must be"),
+    ("base = 3", "line 1: base must be a table"),
+    ("list = 3", "line 1: list is written as tables"),
+    ("[base", "is not TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), REFUSED)
+def test_refused_with_the_line(write: Any, text: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        read_sweep(write(text))
+
+
+def test_too_many_runs_are_refused_with_their_number(write: Any) -> None:
+    grid = "\n".join(f"{name} = {list(range(100))}" for name in ("a", "b", "c", "d"))
+    with pytest.raises(OptionError, match=r"100,000,000 runs, and at most 1,000,000"):
+        read_sweep(write(f"[grid]\n{grid}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[base]\ntask = 'copy'\ndelai = 3", r"run 1 \(seed=0\): unknown setting of exprnn on copy 'delai'.*'delay'"),
+        ("[base]\ntask = 'copi'", "run 1 .*unknown task 'copi'.*Did you mean 'copy'"),
+        ("[base]\nmodel = 'lstm'", "run 1 .*settings need a task"),
+        ("[base]\ntask = 'copy'\n[grid]\nlr = [1, -1]", r"run 2 \(lr=-1, seed=0\): lr must be positive"),
+        ("[base]\ntask = 'copy'\nparameters = 10", "no width of exprnn on copy has at most 10 parameters"),
+        ("[base]\ntask = 'copy'\nparameters = 1000\nhidden = 3", "parameters decides the width"),
+        ("[base]\ntask = 'x.py:Task'", "run 1 .*allow"),
+        (
+            "[base]\ntask = 'copy'\n[ladder]\nover = 'delay'\nvalues = [1]\nsolved = 'acuracy>1'",
+            "unknown name in the condition.*Did you mean 'accuracy'",
+        ),
+    ],
+)
+def test_runs_are_checked_before_any_starts(write: Any, text: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        make_plan(read_sweep(write(text)))
+
+
+def test_missing_file_says_how_to_get_one(tmp_path: Any) -> None:
+    with pytest.raises(OptionError, match="engram sweep --example"):
+        read_sweep(tmp_path / "none.toml")

@@ -1,0 +1,149 @@
+"""Leases: one owner, a dead one is found out by a clock that only runs forwards, an owner that slept ends."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import engram.sweep._lease as module
+from engram.sweep import Lease, Watch
+from engram.sweep._lease import is_dead, newest, numbers, this_process
+
+
+@pytest.fixture(autouse=True)
+def slow_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beats come when a test asks for them."""
+    monkeypatch.setattr(module, "BEAT", 3600.0)
+
+
+def elsewhere(folder: Path, number: int = 1) -> Path:
+    """A lease of a process on another machine."""
+    path = folder / f"lease.{number}"
+    path.write_text(json.dumps({"machine": "another", "pid": 1, "started": "1", "token": "x", "beats": 0}))
+    return path
+
+
+def test_one_owner_at_a_time(tmp_path: Path) -> None:
+    lease = Lease.take(tmp_path)
+    assert lease is not None
+    assert lease.is_held()
+    assert Lease.take(tmp_path) is None
+    lease.release()
+    assert numbers(tmp_path) == []
+    again = Lease.take(tmp_path)
+    assert again is not None
+    again.release()
+
+
+def test_many_at_once_and_one_gets_it(tmp_path: Path) -> None:
+    for stale in (0, 1):
+        if stale:
+            elsewhere(tmp_path)
+        barrier, found = threading.Barrier(16), list[Lease | None]()
+
+        def take(stale: int = stale, barrier: threading.Barrier = barrier, found: list[Lease | None] = found) -> None:
+            barrier.wait()
+            found.append(Lease.take(tmp_path, stale))
+
+        threads = [threading.Thread(target=take) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        (owner,) = [lease for lease in found if lease is not None]
+        assert len(found) == 16
+        owner.release()
+        assert numbers(tmp_path) == []
+
+
+def test_dead_after_no_change_for_long_by_the_watchers_own_clock(tmp_path: Path) -> None:
+    now = 100.0
+    watch = Watch(seconds=30, clock=lambda: now)
+    assert watch.stale(tmp_path) == 0
+    path = elsewhere(tmp_path)
+    assert watch.stale(tmp_path) is None
+    now += 29
+    assert watch.stale(tmp_path) is None
+    path.write_text(path.read_text().replace('"beats": 0', '"beats": 1'))
+    os.utime(path, (0, 0))  # the time of a file, which another machine's clock made, does not count
+    now += 29
+    assert watch.stale(tmp_path) is None
+    now += 29
+    assert watch.stale(tmp_path) is None
+    now += 2
+    assert watch.stale(tmp_path) == 1
+    lease = Lease.take(tmp_path, stale=1)
+    assert lease is not None
+    assert lease.number == 2
+    assert watch.stale(tmp_path) is None
+    lease.release()
+    assert watch.stale(tmp_path) == 0
+
+
+def test_half_written_lease_is_somebodys_until_it_is_old(tmp_path: Path) -> None:
+    now = 0.0
+    watch = Watch(seconds=30, clock=lambda: now)
+    (tmp_path / "lease.3").write_text('{"machine": ')
+    assert watch.stale(tmp_path) is None
+    now = 31.0
+    assert watch.stale(tmp_path) == 3
+
+
+def test_process_that_is_gone_is_dead_at_once(tmp_path: Path) -> None:
+    program = "import json; from engram.sweep._lease import this_process; print(json.dumps(this_process()))"
+    gone = json.loads(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
+    assert not is_dead(this_process())
+    if not gone["machine"]:
+        pytest.skip("this system does not tell when a process was started")
+    assert is_dead(gone)
+    assert not is_dead(gone | {"machine": "another"})
+    (tmp_path / "lease.1").write_text(json.dumps(gone | {"token": "x", "beats": 3}))
+    assert Watch().stale(tmp_path) == 1
+
+
+def test_owner_that_slept_finds_out_and_does_not_write(tmp_path: Path) -> None:
+    lease = Lease.take(tmp_path)
+    assert lease is not None
+    assert lease.beat()
+    thief = Lease.take(tmp_path, stale=1)
+    assert thief is not None
+    assert not lease.beat()
+    assert thief.beat()
+    thief.release()
+    assert not lease.beat()
+    assert newest(tmp_path) == 0
+    lease.release()
+
+
+def test_lost_lease_ends_the_process(tmp_path: Path) -> None:
+    program = (
+        "import sys, time, pathlib, engram.sweep._lease as m\n"
+        "m.BEAT = 0.05\n"
+        "lease = m.Lease.take(pathlib.Path(sys.argv[1]))\n"
+        "print('taken', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "taken\n"
+        elsewhere(tmp_path, 2)
+        assert process.wait(timeout=30) == 75
+
+
+def test_beats_go_on_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BEAT", 0.01)
+    lease = Lease.take(tmp_path)
+    assert lease is not None
+    before = json.loads((tmp_path / "lease.1").read_text())["beats"]
+    until = time.monotonic() + 20
+    while lease.beats < before + 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert lease.beats >= before + 3
+    lease.release()
+    assert numbers(tmp_path) == []

@@ -1,0 +1,144 @@
+"""The plan: widths from budgets, names from hashes, ladders."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+import torch
+
+from engram.models import make_network
+from engram.sweep import Plan, identity, make_plan, read_sweep
+from engram.sweep._plan import WITHOUT_EFFECT
+from engram.tasks import Copy
+from engram.train import Settings, settings_from_flat
+
+
+@pytest.mark.parametrize(("model", "layers", "budget"), [("exprnn", 1, 2048), ("lstm", 2, 8192), ("rnn", 3, 500)])
+def test_width_is_the_largest_within_the_budget(write: Any, model: str, layers: int, budget: int) -> None:
+    plan = make_plan(
+        read_sweep(write(f"[base]\ntask = 'copy'\nmodel = '{model}'\nlayers = {layers}\nparameters = {budget}"))
+    )
+    (run,) = plan.runs
+    assert plan.varied == ("hidden", "seed")
+    assert run.values["hidden"] == run.settings.model.hidden
+    counts = []
+    for width in (run.settings.model.hidden, run.settings.model.hidden + 1):
+        network = make_network(run.settings.task, replace(run.settings.model, hidden=width))
+        counts.append(sum(p.numel() for p in network.parameters()))
+    assert counts[0] <= budget < counts[1]
+
+
+SETTINGS = Settings.of(Copy(delay=5), "lstm", hidden=8, steps=10, threads=1)
+OTHER: dict[str, dict[str, Any]] = {
+    "model": {
+        "name": "gru", "hidden": 9, "layers": 2, "embedding": 3, "readout_bias": False, "options": {"bias": False},
+    },
+    "optimiser": {
+        "name": "adamw", "lr": 1.0, "lr_orthogonal": 1.0, "weight_decay": 0.1, "clip": 0.5, "alpha": None,
+        "betas": (0.8, 0.9), "momentum": None, "eps": 1e-6, "schedule": "cosine", "plateau": 2, "plateau_factor": 0.1,
+        "step_size": 3, "step_factor": 0.3, "cosine_end": None, "cosine_steps": None, "warmup": 3, "groups": None,
+    },
+    "budget": {
+        "steps": 11, "epochs": None, "batch": 8, "samples": 128, "valid_samples": 5, "test_samples": 7,
+        "validate_every": 2, "patience": 3, "stop_by": "accuracy",
+    },
+    "machine": {
+        "device": "cpu:0", "processes": None, "threads": 2, "precision": "64-true", "save_every": 1.0, "log_every": 3,
+        "probe_every": 2, "tensorboard": True,
+    },
+}  # fmt: skip
+"""Another value of every setting; None where it needs another one first."""
+
+
+@pytest.mark.parametrize(("group", "name"), [(group, name) for group, values in OTHER.items() for name in values])
+def test_identity_has_all_that_decides_a_result(group: str, name: str) -> None:
+    value = OTHER[group][name]
+    if value is None:
+        pytest.skip("has no meaning by itself")
+    changed = replace(SETTINGS, **{group: replace(getattr(SETTINGS, group), **{name: value})})
+    assert (identity(changed) == identity(SETTINGS)) == (name in WITHOUT_EFFECT)
+
+
+def test_every_setting_is_in_the_table_above() -> None:
+    for group, values in OTHER.items():
+        assert {field.name for field in fields(getattr(SETTINGS, group))} == {*values}
+
+
+def test_identity_has_task_seed_version_and_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    import engram.sweep._plan as module
+
+    found = {
+        identity(SETTINGS),
+        identity(SETTINGS.replace(seed=1)),
+        identity(SETTINGS.replace(task=Copy(delay=6))),
+        identity(SETTINGS, ["a", "b"]),
+    }
+    monkeypatch.setattr(module, "__version__", "9.9")
+    found.add(identity(SETTINGS))
+    assert len(found) == 5
+
+
+def test_identity_does_not_depend_on_how_defaults_are_written() -> None:
+    assert identity(SETTINGS) == identity(SETTINGS.resolved())
+    flat = {"task": "copy", "delay": 5, "model": "lstm", "hidden": 8, "steps": 10, "threads": 1}
+    assert identity(settings_from_flat(flat)) == identity(SETTINGS)
+
+
+def test_code_outside_engram_counts_by_its_text_and_not_by_its_place(tmp_path: Any) -> None:
+    text = "import engram\nclass Mine(engram.nn.RNN):\n    pass\n"
+    found = []
+    for place, code in (("a", text), ("b", text), ("c", text + "# changed\n")):
+        (tmp_path / place).mkdir()
+        path = tmp_path / place / "mine.py"
+        path.write_text(code)
+        found.append(identity(Settings.of(Copy(delay=5), f"{path}:Mine", threads=1)))
+    assert found[0] == found[1] != found[2]
+
+
+def test_runs_have_one_thread_unless_the_file_says_otherwise(write: Any) -> None:
+    for line, threads in (("", 1), ("threads = 2", 2)):
+        (run,) = make_plan(read_sweep(write(f"[base]\ntask = 'copy'\n{line}"))).runs
+        assert run.settings.machine.threads == threads
+
+
+def test_equal_runs_are_one(write: Any) -> None:
+    plan = make_plan(
+        read_sweep(write("[base]\ntask = 'copy'\n[grid]\nlr = [1.0, 2.0]\n[[when]]\nif = 'lr=2'\nset = {lr = 1.0}"))
+    )
+    assert len(plan.runs) == 1
+
+
+def ladder_plan(write: Any) -> Plan:
+    return make_plan(
+        read_sweep(
+            write(
+                "seeds = 2\n[base]\ntask = 'copy'\n[ladder]\nover = 'delay'\nvalues = [1, 2, 3]\n"
+                "solved = 'accuracy>0.9'"
+            )
+        )
+    )
+
+
+def test_ladder_opens_step_by_step(write: Any) -> None:
+    plan = ladder_plan(write)
+    good, bad = ({"status": "done", "results": {"test": {"accuracy": a}}} for a in (0.95, 0.5))
+    first, second, third, other, *_ = plan.runs
+    assert [plan.is_open(run, {}) for run in (first, second, third, other)] == [True, None, None, True]
+    results = {first.identity: good}
+    assert [plan.is_open(run, results) for run in (second, third)] == [True, None]
+    results[second.identity] = bad
+    assert plan.is_open(third, results) is False
+    results = {first.identity: bad}
+    assert [plan.is_open(run, results) for run in (second, third)] == [False, False]
+    assert plan.ends_before(third, {first.identity})
+    assert not plan.ends_before(first, {first.identity})
+    diverged = {first.identity: {"status": "diverged", "results": {}}}
+    assert plan.is_open(second, diverged) is False
+
+
+def test_planning_uses_no_random_numbers(write: Any) -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    torch.manual_seed(3)
+    make_plan(read_sweep(write("[base]\ntask = 'copy'\nparameters = 2000")))
+    assert torch.equal(torch.rand(3), expected)
