@@ -1,10 +1,12 @@
 """Sweeps that take a second."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import engram.sweep._lease as lease
 from engram.sweep import FORMATS, Here, Plan, Sweep, make_plan, read_sweep, rows_of
 
 SMALL = """
@@ -51,3 +53,12 @@ def small(write: Any) -> Any:
 def run_here(plan: Plan, out: Path) -> str:
     """The table of a sweep, as CSV, trained in this process."""
     return FORMATS["csv"](rows_of(plan, Sweep(plan, out, Here()).run()))
+
+
+def dead_process() -> dict[str, Any]:
+    """What the lease of a process says that is gone."""
+    process = subprocess.Popen(["sleep", "60"])
+    found = {"machine": lease._machine(), "pid": process.pid, "started": lease._started(process.pid), "token": "x"}
+    process.kill()
+    process.wait()
+    return found

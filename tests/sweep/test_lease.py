@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.sweep.conftest import dead_process
 
 import engram.sweep._lease as module
 from engram.sweep import Lease, Watch
@@ -95,8 +96,7 @@ def test_half_written_lease_is_somebodys_until_it_is_old(tmp_path: Path) -> None
 
 
 def test_process_that_is_gone_is_dead_at_once(tmp_path: Path) -> None:
-    program = "import json; from engram.sweep._lease import this_process; print(json.dumps(this_process()))"
-    gone = json.loads(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
+    gone = dead_process()
     assert not is_dead(this_process())
     if not gone["machine"]:
         pytest.skip("this system does not tell when a process was started")

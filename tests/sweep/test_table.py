@@ -20,7 +20,7 @@ def done(loss: float) -> dict[str, Any]:
 
 
 def test_one_row_per_run_in_the_order_of_the_file(plan: Plan) -> None:
-    a, b, c, d = (run.identity for run in plan.runs)
+    a, b, c, _ = (run.identity for run in plan.runs)
     rows = rows_of(plan, {c: {"status": "diverged", "results": {}, "parameters": 7}, a: done(0.1), b: done(0.3)})
     assert [(row["lr"], row["seed"], row["status"], row["test_loss"]) for row in rows] == [
         (1.0, 0, "done", 0.1),
