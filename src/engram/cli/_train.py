@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from inspect import cleandoc
 from pathlib import Path
@@ -15,13 +15,15 @@ from engram.cli._command import empty_app
 from engram.cli._model_options import changed, check_options
 from engram.cli._settings_file import overridden, read_settings
 from engram.cli._show_run import show_run
+from engram.cli._sweep_run import run_plan, workers_for
 from engram.cli._train_flags import Flags, flags_of, read_groups
 from engram.cli._train_words import Named, names_in, same
-from engram.errors import OptionError
-from engram.imports import check_allowed
+from engram.errors import OptionError, check_size
+from engram.imports import check_allowed, is_outside
 from engram.models import model_class
 from engram.probe import watch
-from engram.tasks import TASKS, Task, make_task, task_class
+from engram.sweep import plan_of_seeds
+from engram.tasks import TASKS, Task, make_task, task_class, task_name
 from engram.train import Settings, groups_of, plan, to_toml, train
 
 
@@ -34,18 +36,22 @@ class Train:
         engram train psmnist --model lstm --epochs 2 --batch 100
         engram train copy --config settings.toml --lr 1e-3
         engram train copy --dry-run > settings.toml
+        engram train copy --model lstm --seeds 5       (five runs and a table)
         engram train copy --model scornn --help        (all options, those of task and model too)
     """
 
     settings: Settings
     out: Path = Path("runs")
     name: str | None = None
+    seeds: int | None = None
     dry_run: bool = False
     json: bool = False
 
     def run(self) -> None:
         if self.dry_run:
             _show_plan(plan(self.settings), self.json)
+        elif self.seeds is not None:
+            _train_seeds(self.settings, self.seeds, self.out, self.name, self.json)
         else:
             command = join(["engram", *sys.argv[1:]])
             show_run(train(self.settings, self.out, self.name, show=True, command=command, observe=watch), self.json)
@@ -106,6 +112,16 @@ def _made(values: dict[str, Any], model: str, flags: Flags, named: Named, /, *ta
     kind = make_task(chosen.pop("name"), **chosen)
     settings = Settings(kind, **groups_of(values, named.allow))
     return Train(settings, **{name: value for name, value in run.items() if name not in ("config", "allow")})
+
+
+def _train_seeds(settings: Settings, seeds: int, out: Path, name: str | None, as_json: bool) -> None:
+    """The shortest sweep. Its folder is named by the settings, so that the same words go on with it."""
+    first, count = settings.seed, check_size("seeds", seeds, most=100_000)
+    sweep = plan_of_seeds(settings, range(first, first + count), name or "")
+    label = f"{settings.task.name}-{settings.model.label}-seeds-{sweep.runs[0].identity[:8]}"
+    sweep = replace(sweep, name=name or label)
+    code = tuple(each for each in (settings.model.name, task_name(settings.task)) if is_outside(each))  # typed
+    run_plan(sweep, out / sweep.name, min(count, workers_for(sweep)), code, as_json)
 
 
 def _example(task: type[Task]) -> str:

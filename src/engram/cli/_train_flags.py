@@ -28,6 +28,11 @@ RUN: dict[str, tuple[Any, Any, str]] = {
         "A TOML file with the groups task, model, optimiser, budget and machine. Flags override the file.",
     ),
     "allow": (Allow, (), "A package or file whose code the file of --config may name; may be repeated."),
+    "seeds": (
+        int | None,
+        None,
+        "Train so many runs, with the seeds from --seed on, and print a table. The same words go on with them.",
+    ),
     "dry_run": (
         bool,
         False,

@@ -1,0 +1,43 @@
+"""A sweep from the command line: what it will take, how it goes on, what came out."""
+
+from pathlib import Path
+
+from engram.cli._console import terminal
+from engram.cli._sweep_show import Live, show_plan, show_table
+from engram.errors import StoppedError
+from engram.sweep import Local, Plan, Sweep, estimate, read_results
+
+
+def run_plan(plan: Plan, out: Path, workers: int, allow: tuple[str, ...], as_json: bool) -> None:
+    """Train what is not done, with a table that is kept up to date, and print what came out."""
+    done = read_results(plan, out)
+    if len(done) < len(plan.runs):
+        show_plan(plan, out, estimate(plan, done), workers)
+    out.mkdir(parents=True, exist_ok=True)
+    live = Live(plan, len(done))
+    sweep = Sweep(plan, out, Local(workers, _threads(plan), out / "workers.log"), allow, live)
+    try:
+        with live:
+            sweep.run()
+    except KeyboardInterrupt:
+        terminal(stderr=True).print(f"stopped: {len(sweep.results)} of {len(plan.runs)} runs are done, in {out}. ")
+        terminal(stderr=True).print("The same command goes on from here.")
+        raise
+    show_table(plan, sweep.results, as_json)
+    if not as_json:
+        terminal().print(f"runs: {out}")
+    if sweep.failed:
+        reason = next(iter(sweep.failed.values()))
+        raise StoppedError(
+            f"{len(sweep.failed)} of {len(plan.runs)} runs failed: {reason}. The same command tries them again; "
+            f"{out / 'workers.log'} has what they said"
+        )
+
+
+def workers_for(plan: Plan) -> int:
+    """As many processes as there are processors for them."""
+    return Local(threads=_threads(plan)).slots
+
+
+def _threads(plan: Plan) -> int:
+    return max((run.settings.machine.threads for run in plan.runs), default=1)
