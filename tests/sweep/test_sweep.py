@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.sweep.conftest import dead_process, run_here
 
+from engram.files import sealed, unseal
 from engram.sweep import FORMATS, Here, Local, Plan, Sweep, make_plan, read_results, read_sweep, result_of, rows_of
 from engram.train import load_network
 
@@ -109,13 +110,20 @@ def change_result(folder: Path) -> None:
     path.write_text(path.read_text().replace("done", "diverged"))
 
 
+def forge_result(folder: Path) -> None:
+    """One whose seal is right, and which is no result."""
+    found = unseal(json.loads((folder / "result.json").read_text()))
+    (folder / "result.json").write_bytes(sealed(found | {"results": {"test": ["loss"]}}))
+
+
 def leave_dead_lease(folder: Path) -> None:
     (folder / "result.json").unlink()
     (folder / "lease.1").write_text(json.dumps(dead_process()))
 
 
 FAULTS = [
-    spoil_result, remove_result, remove_run, spoil_facts, spoil_checkpoint, change_result, leave_dead_lease,
+    spoil_result, remove_result, remove_run, spoil_facts, spoil_checkpoint, change_result, forge_result,
+    leave_dead_lease,
 ]  # fmt: skip
 
 

@@ -5,10 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from engram.errors import BusyError, DivergedError, EngramError, FileError, RunError
+from engram.errors import BusyError, DivergedError, EngramError, FileError, RunError, check_number, check_size
 from engram.files import check_plain, read_json, sealed, unseal, write_whole
 from engram.probe import watch
-from engram.sweep._lease import Lease, newest
+from engram.sweep._lease import Lease
 from engram.sweep._plan import Planned
 from engram.train import RUN_FILES, RunDirectory, Settings, resume, train
 
@@ -63,7 +63,11 @@ def result_of(folder: Path, identity: str) -> Result | None:
     """The result in a folder; None if there is none, or one that is damaged or of another run."""
     try:
         found = unseal(read_json(folder / RESULT, MOST_BYTES, finite=False))
-    except (OSError, FileError):
+        check_size("parameters", found.get("parameters"), least=0)
+        for scores in found["results"].values():
+            for name, value in scores.items():
+                check_number(name, value)
+    except (OSError, AttributeError, KeyError, TypeError, ValueError):
         return None
     return found if found.get("identity") == identity and found.get("status") in ("done", "diverged") else None
 
@@ -106,8 +110,3 @@ def clear(folder: Path) -> None:
             with suppress(FileError, EngramError):
                 check_plain(folder / name)
                 (folder / name).unlink(missing_ok=True)
-
-
-def is_busy(folder: Path) -> bool:
-    """Whether there is a lease, of a process that may be dead or alive."""
-    return newest(folder) > 0
