@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any, TextIO
 
 from engram.errors import EngramError
@@ -25,14 +26,16 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a model of somebody prints is no answer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the controller, which asks by SIGTERM
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # between two runs: within one, the run catches it
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
-    while True:
-        job = jobs.get()
-        try:
-            _say(answers, _answer(job, answers))
-        except KeyboardInterrupt:  # SIGTERM: the run is saved
-            _say(answers, {"number": job["number"], "stopped": True})
-            return
+    with suppress(KeyboardInterrupt):
+        while True:
+            job = jobs.get()
+            try:
+                _say(answers, _answer(job, answers))
+            except KeyboardInterrupt:
+                _say(answers, {"number": job["number"], "stopped": True})
+                return
 
 
 def _listen(jobs: "queue.SimpleQueue[dict[str, Any]]") -> None:
