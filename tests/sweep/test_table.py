@@ -60,6 +60,32 @@ def test_longest_value_of_a_ladder(write: Any) -> None:
     assert (row["not finished"], row["longest delay"]) == (2, [9, 5, None])
 
 
+def test_a_budget_is_not_the_number_of_parameters(write: Any) -> None:
+    text = "seeds = 2\n[base]\ntask = 'copy'\nmodel = 'rnn'\n[grid]\nparameters = [900, 2000]"
+    plan = make_plan(read_sweep(write(text)))
+    rows = rows_of(plan, {plan.runs[0].identity: done(0.1)})
+    assert [(row["budget"], row["parameters"]) for row in rows] == [(900, 7), (900, None), (2000, None), (2000, None)]
+    first, second = over_seeds(plan, {plan.runs[0].identity: done(0.1)})
+    assert (first["budget"], first["runs"], first["done"]) == (900, 2, 1)
+    assert (second["budget"], second["runs"], second["done"]) == (2000, 2, 0)
+
+
+def test_a_width_that_changes_along_a_ladder(write: Any) -> None:
+    """With length 2 x data, start-end has one symbol less, and a budget allows one unit more."""
+    text = (
+        "[base]\ntask = 'start-end'\ndata = 3\nmodel = 'rnn'\nparameters = 1000\n[grid]\nlayers = [1, 2]\n"
+        "[ladder]\nover = 'length'\nvalues = [6, 8]\nsolved = 'accuracy>0.5'"
+    )
+    plan = make_plan(read_sweep(write(text)))
+    widths = [run.settings.model.hidden for run in plan.runs]
+    assert widths[0] != widths[1]
+    rows = over_seeds(plan, {run.identity: done(0.1) for run in plan.runs})
+    assert [(row["layers"], row["hidden"], row["longest length"]) for row in rows] == [
+        (1, widths[0], [8]),
+        (2, widths[2], [8]),
+    ]
+
+
 def test_formats(plan: Plan) -> None:
     rows = rows_of(plan, {run.identity: done(1 / 3) for run in plan.runs})
     (first, *_) = csv.DictReader(io.StringIO(FORMATS["csv"](rows)))

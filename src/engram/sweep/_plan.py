@@ -16,6 +16,8 @@ from engram.train import Settings, score_names
 
 WITHOUT_EFFECT = ("save_every", "log_every", "probe_every", "tensorboard")
 """Settings of the machine that change no score."""
+SHOWN_AS = {"parameters": "budget"}
+"""Columns of the table that are not called as in the file: parameters are those that a network has."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +106,14 @@ def make_plan(file: SweepFile, allow: Sequence[str] = ()) -> Plan:
             settings = _of_sweep(within_budget(row, tuple(allow)))
         except EngramError as error:
             raise OptionError(f"run {len(runs) + 1} ({_words(row, file.varied)}): {error}") from None
-        values = {name: row.get(name) for name in file.varied}
+        values = {SHOWN_AS.get(name, name): row.get(name) for name in file.varied}
         if "parameters" in row:
             values = {"hidden": settings.model.hidden} | values
         runs.append(Planned(values, settings, identity(settings), ladder, place))
     if file.ladder is not None and runs:
         _check_scores(file.ladder.solved, runs[0].settings.task)
     varied = ("hidden", *file.varied) if any("hidden" in run.values for run in runs) else file.varied
-    varied = tuple(dict.fromkeys(varied))
+    varied = tuple(dict.fromkeys(SHOWN_AS.get(name, name) for name in varied))
     solved, over = (file.ladder.solved, file.ladder.over) if file.ladder else (None, "")
     return Plan(file.name, _once(runs), varied, solved, over, file.retries)
 

@@ -32,12 +32,15 @@ def rows_of(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> list[Row]:
 def over_seeds(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     """One row per setting: how many seeds are done, and of each score the mean, the smallest and the largest.
 
-    On a ladder: the largest value that was solved, by seed.
+    On a ladder: the largest value that was solved, by seed. What changes along a ladder besides, such as a width found
+    from a budget, is that of its first value.
     """
     keys = [name for name in plan.varied if name not in ("seed", plan.over if plan.solved else "")]
     groups: dict[str, list[Row]] = {}
-    for row in rows_of(plan, results):
-        groups.setdefault(json.dumps([row[name] for name in keys], default=str), []).append(row)
+    first: dict[int, Row] = {}  # by ladder
+    for run, row in zip(plan.runs, rows_of(plan, results), strict=True):
+        shown = row if run.ladder < 0 else first.setdefault(run.ladder, row)
+        groups.setdefault(json.dumps([shown[name] for name in keys], default=str), []).append(row)
     table = []
     for rows in groups.values():
         row = {name: rows[0][name] for name in keys}
