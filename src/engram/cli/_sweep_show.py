@@ -110,8 +110,9 @@ class Live:
             at = f"step {facts['step']} of {total_steps}" if facts else "starting"
             more = f" and {len(unit) - 1} more together" if len(unit) > 1 else ""
             table.add_row(_values(unit[0].values) + more, at, f"loss {facts['loss']:.4g}" if facts else "")
-        bar = ProgressBar(total=total, completed=self.done, width=30)
-        self.screen.update(Group(Text(head), bar, table), refresh=True)
+        line = Table.grid(padding=(0, 2, 0, 0))
+        line.add_row(ProgressBar(total=total, completed=self.done, width=30), Text(head))
+        self.screen.update(Group(line, table), refresh=True)
 
 
 def in_words(seconds: float) -> str:
