@@ -3,13 +3,28 @@
 ctypes releases the interpreter lock during a call, so several Python threads can be inside at once.
 """
 
-from ctypes import CDLL, POINTER, Structure, addressof, byref, c_double, c_float, c_int, c_int64, c_void_p, pointer
+from ctypes import (
+    CDLL,
+    POINTER,
+    Structure,
+    addressof,
+    byref,
+    c_double,
+    c_float,
+    c_int,
+    c_int64,
+    c_void_p,
+    pointer,
+    sizeof,
+)
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from engram.loops._build import library, reason
+from engram.loops._build import library, reason, runtime
+from engram.loops._choice import threads
 from engram.loops._generate import Generator, Text
 from engram.loops._graph import Graph
 from engram.loops._layout import Arrays, Span
@@ -95,14 +110,47 @@ class Loop:
             else:
                 tensor = ready[k] if k in ready else (arrays.start if kind == "start" else carried)[what]
                 pointers[k] = tensor.data_ptr()
-        alive, first = span.in_memory
-        call = Call(
-            pointer(functions(self.real)),
-            span.start, span.end, span.alive[0], 1, self.rows, alive.data_ptr(), first.data_ptr(), len(span.alive),
-            span.reverse, span.backwards, addressof(self.sizes), addressof(self.numbers), None, addressof(pointers),
-        )  # fmt: skip
+        call = self._call(span, addressof(pointers))
         small = self.work * (span.rows.stop - span.rows.start) < SMALL
         failed = getattr(code, self.name)(byref(call), c_int(1 if small else torch.get_num_threads()))
+        self._check(failed, span.alive[0])
+
+    def _call(self, span: Span, pointers: int) -> Call:
+        alive, first = span.in_memory
+        return Call(
+            pointer(functions(self.real)),
+            span.start, span.end, span.alive[0], 1, self.rows, alive.data_ptr(), first.data_ptr(), len(span.alive),
+            span.reverse, span.backwards, addressof(self.sizes), addressof(self.numbers), None, pointers,
+        )  # fmt: skip
+
+    def prepare_several(self, shared: list[dict[Any, Any]]) -> dict[int, list[Tensor]]:
+        """:meth:`prepare` of each member."""
+        ready = [self.prepare(own) for own in shared]
+        return {k: [own[k] for own in ready] for k in ready[0]}
+
+    def run_several(
+        self, code: CDLL, ready: dict[int, list[Tensor]], arrays: Arrays, carried: list[Tensor], span: Span
+    ) -> None:
+        """:meth:`run` of several members: every array has them along its first axis."""
+        members = len(carried[0]) if carried else len(arrays.start[0])
+        pointers = np.zeros((members, max(1, len(self.text.arrays))), dtype=np.uintp)
+        index = np.arange(members)
+        for k, (kind, what) in enumerate(self.text.arrays):
+            if k in ready:
+                pointers[:, k] = [tensor.data_ptr() for tensor in ready[k]]
+                continue
+            tensor = arrays.tensors.get(what) if kind in ("rows", "field") else None
+            if kind not in ("rows", "field"):
+                tensor = (arrays.start if kind == "start" else carried)[what]
+            if tensor is not None:
+                shift = arrays.base.get(what, 0) * tensor.stride(1) if kind == "rows" else 0
+                places = tensor.data_ptr() + (index * tensor.stride(0) - shift) * tensor.element_size()
+                pointers[:, k] = places
+        calls = (Call * members)(*[self._call(span, int(own.ctypes.data)) for own in pointers])
+        run: Any = runtime(self.real)
+        failed = run.run_several(
+            c_int64(members), c_int(threads()), getattr(code, self.name), byref(calls), c_int64(sizeof(Call))
+        )
         self._check(failed, span.alive[0])
 
     def _check(self, failed: int, batch: int) -> None:
@@ -175,6 +223,15 @@ class Loops:
             shared[key] = loop.prepare(shared)
             carried[:] = [tensor.clone(memory_format=torch.contiguous_format) for tensor in carried]
         loop.run(self.code, shared[key], arrays, carried, span)
+
+    def run_several(
+        self, program: Program, shared: list[dict[Any, Any]], arrays: Arrays, carried: list[Tensor], span: Span
+    ) -> None:
+        """The executor for several members: weights as a list, arrays and what is carried stacked."""
+        loop, key = self.programs[id(program)], ("several", id(program))
+        if key not in shared[0]:
+            shared[0][key] = loop.prepare_several(shared)
+        loop.run_several(self.code, shared[0][key], arrays, carried, span)
 
     def single_step(
         self, program: Program, given: dict[str, int], carried: list[Tensor], shared: dict[Any, Any], batch: int

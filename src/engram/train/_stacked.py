@@ -1,0 +1,144 @@
+"""The numbers of several runs side by side, in one piece of memory: a row per member.
+
+Each member stays an ordinary :class:`Loop` with a network and an optimiser of its own, whose parameters, moments
+and buffers are views into the rows. So whatever is done to a single run (validation, checkpoints, best weights,
+maps after a step) is done to a member in the same way, and what is computed for all of them at once is seen by each.
+
+A row has the parameters whose gradient is clipped first, then the others. Every parameter begins at a multiple of 64
+bytes and a row is a multiple of 64 numbers long, so that a number's place in a vector of the processor is the same for
+all members, however many there are: torch computes the numbers at the end of an array in another way.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engram.train._loop import Loop
+from engram.train._optimizer import MOMENTS
+
+ALIGNED = 64
+
+
+@dataclass(frozen=True)
+class Column:
+    """Where a parameter lies in a row."""
+
+    name: str
+    start: int
+    shape: tuple[int, ...]
+    complex: bool
+
+    def of(self, rows: Tensor) -> Tensor:
+        """The numbers of this parameter, ``(E, *shape)``, of rows ``(E, P)`` or one row ``(P)``."""
+        count = torch.Size(self.shape).numel() * (1 + self.complex)
+        cut = rows[..., self.start : self.start + count]
+        if self.complex:
+            return torch.view_as_complex(cut.view(*rows.shape[:-1], *self.shape, 2))
+        return cut.view(*rows.shape[:-1], *self.shape)
+
+
+class Columns:
+    """The order of a network's parameters in a row; ``clipped`` is how far those reach whose gradient is clipped."""
+
+    def __init__(self, loop: Loop) -> None:
+        names = {id(p): name for name, p in loop.network.named_parameters()}
+        self.all: list[Column] = []
+        self.width = 0
+        for parameters in (loop.optimizers.clipped, loop.optimizers.orthogonal):
+            for p in parameters:
+                numbers = p.numel() * (1 + p.is_complex())
+                self.all.append(Column(names[id(p)], self.width, tuple(p.shape), p.is_complex()))
+                self.width += -(-numbers // ALIGNED) * ALIGNED
+            if parameters is loop.optimizers.clipped:
+                self.clipped = self.width
+
+    def new_rows(self, members: int, reference: Tensor) -> Tensor:
+        rows = torch.zeros(members * self.width + ALIGNED, dtype=reference.dtype.to_real())
+        first = -rows.data_ptr() // rows.element_size() % ALIGNED
+        return rows[first : first + members * self.width].view(members, self.width)
+
+
+class Stacked:
+    """The parameters, gradients, moments and buffers of some loops as rows, which the loops' own tensors now see."""
+
+    def __init__(self, loops: list[Loop]) -> None:
+        self.loops, first = loops, loops[0]
+        self.columns = columns = Columns(first)
+        reference = next(first.network.parameters())
+        self.weights, self.grads = (columns.new_rows(len(loops), reference) for _ in range(2))
+        kind = type(first.optimizers.all[0])
+        has_momentum = any(group.get("momentum") for group in first.optimizers.all[0].param_groups)
+        names = [name for name in MOMENTS[kind] if name != "momentum_buffer"]
+        names += ["momentum_buffer"] if has_momentum else []
+        self.moments = {name: columns.new_rows(len(loops), reference) for name in names}
+        self.counts = torch.zeros(len(loops))  # steps that the optimiser has taken
+        for e, loop in enumerate(loops):
+            self._take_over(e, loop)
+        self.parameters = {c.name: c.of(self.weights).detach().requires_grad_() for c in columns.all}
+        self.buffers = self._stack_buffers()
+
+    def _take_over(self, e: int, loop: Loop) -> None:
+        """Copy the numbers of a loop into a row, and let its tensors be views of that row."""
+        parameters, (optimizer, *_) = dict(loop.network.named_parameters()), loop.optimizers.all
+        for column in self.columns.all:
+            p = parameters[column.name]
+            place = column.of(self.weights[e])
+            place.copy_(p.detach())
+            p.data = place
+            state = optimizer.state.get(p, {})
+            if "step" in state:
+                self.counts[e] = float(state["step"])
+            for name, rows in self.moments.items():
+                if state.get(name) is not None:
+                    column.of(rows[e]).copy_(state[name])
+
+    def differentiate(self, total: Tensor) -> None:
+        """The gradients of a sum over all members, in their rows."""
+        found = torch.autograd.grad(total, list(self.parameters.values()))
+        for column, gradient in zip(self.columns.all, found, strict=True):
+            column.of(self.grads).copy_(gradient)
+
+    def add_gradients(self, e: int, penalty: Tensor) -> None:
+        """Add those of something that a member's own network gave."""
+        own = dict(self.loops[e].network.named_parameters())
+        found = torch.autograd.grad(penalty, [own[c.name] for c in self.columns.all], allow_unused=True)
+        for column, gradient in zip(self.columns.all, found, strict=True):
+            if gradient is not None:
+                column.of(self.grads[e]).add_(gradient)
+
+    def show_moments(self, e: int) -> None:
+        """Let the optimiser of a member see its moments, as if it had made them: after its first step it has some."""
+        loop = self.loops[e]
+        parameters, (optimizer, *_) = dict(loop.network.named_parameters()), loop.optimizers.all
+        for column in self.columns.all:
+            seen: dict[str, Any] = {name: column.of(rows[e]) for name, rows in self.moments.items()}
+            if not isinstance(optimizer, torch.optim.SGD):
+                seen["step"] = self.counts[e]
+            if seen:
+                optimizer.state[parameters[column.name]] = seen
+
+    def _stack_buffers(self) -> dict[str, Tensor]:
+        """Buffers that a file of the network has, or that differ: stacked. Other constants stay those of the network."""
+        found = {}
+        held = [dict(_buffers(loop.network)) for loop in self.loops]
+        saved = self.loops[0].network.state_dict().keys()
+        for name, (module, own) in held[0].items():
+            tensors = [each[name][0]._buffers[each[name][1]] for each in held]
+            if name in saved or not all(torch.equal(tensors[0], tensor) for tensor in tensors):
+                found[name] = torch.stack(tensors)
+                for e, each in enumerate(held):
+                    owner, key = each[name]
+                    owner._buffers[key] = found[name][e]
+        return found
+
+
+def _buffers(network: nn.Module) -> list[tuple[str, tuple[nn.Module, str]]]:
+    """Every buffer by its full name: the module that has it, and its own name."""
+    return [
+        (f"{prefix}.{name}" if prefix else name, (module, name))
+        for prefix, module in network.named_modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
