@@ -14,6 +14,7 @@ from engram.loops._linear_scan import in_blocks, linear_scan, linear_scan_last
 from engram.loops._loop import last, loop
 from engram.loops._memory import free_workspaces
 from engram.loops._plain import scan
+from engram.loops._products import has_c
 from engram.loops._several_layers import cross_entropies, linear
 from engram.loops._single_step import step_in_place
 from engram.loops._status import status
@@ -34,6 +35,7 @@ __all__ = [
     "exporting",
     "forget",
     "free_workspaces",
+    "has_c",
     "in_blocks",
     "last",
     "linear",

@@ -42,8 +42,8 @@ def chosen() -> str:
 
 
 def needs_plain(start: Tensor) -> bool:
-    """Whether the plain loop must run: on request, under transforms of torch.func (but that of several models trained as
-    one), and for empty batches."""
+    """Whether the plain loop must run: on request, under transforms of torch.func (but not for several models that are
+    trained as one), and for empty batches."""
     return _chosen == "plain" or (transformed() and not members()) or start.numel() == 0
 
 

@@ -1,11 +1,12 @@
 """The loop of several models that are trained as one: the first axis of every tensor is the member.
 
-Under ``torch.func.vmap`` (within :func:`engram.maps.together`) the loop is a function with a vmap rule of its own. It is
-given the stacked tensors of all members and makes one call of C for each pass, in which a thread takes one member after
-the other through the loop that it would run alone, with the same bits. Chunks of steps are those of a single member.
-Plans that C cannot run, or that keep changes of buffers, are run member by member.
+Under ``torch.func.vmap`` (within :func:`engram.maps.together`) the loop is a function with a vmap rule of its own. It
+is given the stacked tensors of all members and makes one call of C for each pass, in which a thread takes one member
+after the other through the loop that it would run alone, with the same bits. Chunks of steps are those of a single
+member. Plans that C cannot run, or that keep changes of buffers, are run member by member.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from engram.loops._layout import Arrays, Span
 from engram.loops._memory import empty
 from engram.loops._program import Plan, Source
 from engram.loops._run import CHUNK_BYTES, RowValues, hoist, loop_outputs, weights_of, width_of
-from engram.loops._several_products import matmuls, several_column_sums
+from engram.loops._several_products import Work, in_one_piece, matmuls, several_column_sums
 
 
 class SeveralLoops(torch.autograd.Function):
@@ -92,8 +93,8 @@ class Stack:
         plan, given = self.plan, [materialised(tensor) for tensor in tensors]
         drives, start, weights = split_tensors(plan, given)
         check_given(plan, *split_tensors(plan, [tensor[0] for tensor in given]), None)
-        self.rows = [_per_member(drive).flatten(1, 2) for drive in drives]
-        self.start = [_per_member(field) for field in start]
+        self.rows = [in_one_piece(drive).flatten(1, 2) for drive in drives]
+        self.start = [in_one_piece(field) for field in start]
         self.weights = [list(own) for own in zip(*(weight.unbind(0) for weight in weights), strict=True)]
         self.members = len(tensors[0])
         steps, batch = drives[0].shape[1:3]
@@ -139,7 +140,7 @@ class Stack:
         arrays = Arrays(kept | {f"drive{k}": drive for k, drive in enumerate(self.rows)}, self.start)
         if any(source.array == "grad" for source in loop.reads.values()):
             given = torch.zeros_like(kept["output"]) if grad_output is None else materialised(grad_output).flatten(1, 2)
-            arrays.tensors["grad"] = _per_member(given)
+            arrays.tensors["grad"] = in_one_piece(given)
         carried = self._arriving(grad_final)
         drives = [
             self.new_array(drive, self.span.first[-1]) if needs[k] and plan.gradients[k] is not None else None
@@ -155,14 +156,17 @@ class Stack:
             for name, value in outputs.items():
                 arrays.tensors[name] = self.new_array(value, chunk.rows.stop - chunk.rows.start)
                 arrays.base[name] = chunk.rows.start
-            self.loops.run_several(loop, shared, arrays, carried, chunk)
             values = StackedValues(self, shared, arrays, chunk)
+            work = Work(self.members, self.loops.real)
+            later = [each for each in plan.row_sums if weights_wanted and not values.plan_sum(work, sums, each)]
+            self.loops.run_several(loop, shared, arrays, carried, chunk, work)
+            for total, part in values.column_sums:
+                total += part
             for k, gradient in enumerate(drives):
                 if gradient is not None:
                     gradient[:, chunk.rows] = values[plan.gradients[k]]
-            if weights_wanted:
-                for row_sum in plan.row_sums:
-                    values.add(sums[row_sum.result], row_sum)
+            for row_sum in later:
+                values.add(sums[row_sum.result], row_sum)
         return self._results(drives, carried, shared, sums, needs)
 
     def _zeros(self, row_sum: RowSum) -> Tensor:
@@ -222,6 +226,7 @@ class StackedValues(dict[int, Tensor]):
         self.stack, self.shared, self.arrays, self.span = stack, shared, arrays, span
         self.plan: Plan = stack.plan
         self.own: list[RowValues] = []
+        self.column_sums: list[tuple[Tensor, Tensor]] = []
 
     def __missing__(self, value: int) -> Tensor:
         source: Source | None = self.plan.sources.get(value)
@@ -240,18 +245,44 @@ class StackedValues(dict[int, Tensor]):
         self[value] = found
         return found
 
+    def plan_sum(self, work: Work, sums: dict[int, Tensor], row_sum: RowSum) -> bool:
+        """Add a sum over rows to the work that follows the loop, if all it reads lies in arrays; whether it does.
+
+        Each member's sums then read what its loop has just written, in the cache.
+        """
+        sides = [side for side in (row_sum.left, row_sum.right) if side is not None]
+        if any(side not in self.plan.sources for side in sides):
+            return False
+        total = sums[row_sum.result]
+        if row_sum.right is None:
+            rows = self[row_sum.left]
+            if not rows[0].is_contiguous():
+                return False
+            part = torch.empty_like(total)
+            work.column_sums(rows.flatten(2) if rows.dim() > 2 else rows[..., None], part.flatten(1))
+            self.column_sums.append((total, part))
+            return True
+        for a, b in self._factors(row_sum):
+            work.product(a.mT, b, total.view(len(total), a.shape[2], b.shape[2]), add=True)
+        return True
+
     def add(self, total: Tensor, row_sum: RowSum) -> None:
         """Add the sum over the rows of this chunk to each member's total."""
         if row_sum.right is None:
             left = self[row_sum.left]
             total += several_column_sums(left.reshape(*left.shape[:2], -1)).view(total.shape)
             return
-        sides = [self._parts(row_sum.left), self._parts(row_sum.right)]
+        for a, b in self._factors(row_sum):
+            matmuls(a.mT, b, total.view(len(total), a.shape[2], b.shape[2]), add=True)
+
+    def _factors(self, row_sum: RowSum) -> Iterator[tuple[Tensor, Tensor]]:
+        """Pairs of rows ``(E, n, ...)`` whose products make up a sum."""
+        sides = [self._parts(side) for side in (row_sum.left, row_sum.right) if side is not None]
         cuts = max(sides, key=len)
         for k, (where, _) in enumerate(cuts):
             a, b = (side[k][1] if len(side) == len(cuts) else side[0][1][:, where] for side in sides)
-            a, b = (side.reshape(len(side), -1, side.shape[-1]) for side in (a, b))
-            matmuls(a.mT, b, total.view(len(total), a.shape[2], b.shape[2]), add=True)
+            # Views, never copies: what they see may not be filled yet.
+            yield a.view(len(a), -1, a.shape[-1]), b.view(len(b), -1, b.shape[-1])
 
     def _parts(self, value: int) -> list[tuple[slice, Tensor]]:
         source = self.plan.sources.get(value)
@@ -264,8 +295,3 @@ class StackedValues(dict[int, Tensor]):
         turned = {source.array: self.arrays.tensors[source.array].transpose(0, 1)}
         start = [field.transpose(0, 1) for field in self.arrays.start]
         return [(where, rows.transpose(0, 1)) for where, rows in Arrays(turned, start).all_before(source, self.span)]
-
-
-def _per_member(stacked: Tensor) -> Tensor:
-    """Stacked tensors whose numbers lie in one piece per member."""
-    return stacked if stacked[0].is_contiguous() else stacked.contiguous()

@@ -78,12 +78,11 @@ def cross_entropies(scores: Tensor, targets: Tensor) -> Tensor:
 class _CrossEntropies(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, targets: Tensor) -> Tensor:
-        count, rows, classes = scores.shape
-        softmax, losses = torch.empty_like(scores), scores.new_empty(count)
+        softmax, losses = torch.empty_like(scores), scores.new_empty(len(scores))
         code: Any = runtime(scores.dtype)
         failed = code.entropies(*_sizes(scores), *map(_place, (scores, targets, softmax, losses)))
         if failed:
-            raise IndexError(f"a target is no class below {classes}")
+            raise IndexError(f"a target is no class below {scores.shape[2]}")
         ctx.save_for_backward(softmax, targets)
         return losses
 

@@ -20,22 +20,6 @@ const engram_runtime *runtime(void) {
 /* The same for several models that train as one: each member's work is done by one thread, in the order in which it is
  * done alone, so its bits depend neither on the others nor on how many there are. */
 typedef int loop_function(void *call, int threads);
-typedef struct {
-  loop_function *run;
-  char *calls;
-  int64_t size;
-} loop_calls;
-
-static int run_one(const void *context, int64_t i) {
-  const loop_calls *c = context;
-  return c->run(c->calls + i * c->size, 1);
-}
-
-int run_several(int64_t count, int threads, loop_function *run, void *calls, int64_t size) {
-  loop_calls c = {run, calls, size};
-  return share(count, threads, run_one, &c);
-}
-
 typedef struct { /* the arguments of product() */
   int64_t m, n, k, add;
   const REAL *a;
@@ -45,31 +29,35 @@ typedef struct { /* the arguments of product() */
   const REAL *bias, *b;
   int64_t b_row, b_column;
 } product_arguments;
-
-static int product_one(const void *context, int64_t i) {
-  const product_arguments *c = (const product_arguments *)context + i;
-  return product(c->m, c->n, c->k, 1, (int)c->add, c->a, c->a_row, c->a_column, c->out, c->row, c->column, c->bias, c->b,
-                 c->b_row, c->b_column);
-}
-
-int products(int64_t count, int threads, const product_arguments *calls) {
-  return share(count, threads, product_one, calls);
-}
-
-typedef struct { /* the arguments of column_sums() */
+typedef struct { /* those of column_sums() */
   int64_t count, width;
   const REAL *rows;
   REAL *sums;
 } sum_arguments;
+typedef struct { /* of each member: a call of a loop (or none), then so many products and sums, one after the other */
+  loop_function *run;
+  char *calls;
+  int64_t size, products, sums;
+  const product_arguments *product;
+  const sum_arguments *sum;
+} several;
 
-static int sum_one(const void *context, int64_t i) {
-  const sum_arguments *c = (const sum_arguments *)context + i;
-  return column_sums(c->count, c->width, 1, c->rows, NULL, c->sums);
+static int run_one(const void *context, int64_t i) {
+  const several *c = context;
+  int failed = c->run ? c->run(c->calls + i * c->size, 1) : 0;
+  for (int64_t k = 0; k < c->products; k++) {
+    const product_arguments *p = c->product + i * c->products + k;
+    failed |= product(p->m, p->n, p->k, 1, (int)p->add, p->a, p->a_row, p->a_column, p->out, p->row, p->column, p->bias,
+                      p->b, p->b_row, p->b_column);
+  }
+  for (int64_t k = 0; k < c->sums; k++) {
+    const sum_arguments *s = c->sum + i * c->sums + k;
+    failed |= column_sums(s->count, s->width, 1, s->rows, NULL, s->sums);
+  }
+  return failed;
 }
 
-int several_column_sums(int64_t count, int threads, const sum_arguments *calls) {
-  return share(count, threads, sum_one, calls);
-}
+int run_several(int64_t members, int threads, const several *work) { return share(members, threads, run_one, work); }
 
 /* The cross entropy of each member's rows of scores, averaged over its rows, and the softmax of every row. A class that
  * is out of range fails. */

@@ -33,34 +33,34 @@ class Members:
     """Loops that train as one. Each has its own step: batch, rates and counters of a member are functions of it.
 
     Args:
-        loops: of the same task, model, batch and kind of optimiser.
-        ahead: samples the next batches while this step computes.
+        loops: of the same task, model, batch and kind of optimiser; None for a place that is only to be filled.
+        batches: gives the batches of their next steps.
     """
 
-    def __init__(self, loops: list[Loop], ahead: "Ahead") -> None:
-        self.loops, self.ahead = loops, ahead
-        self.stacked = Stacked(loops)
+    def __init__(self, loops: list[Loop | None], batches: "Now | Ahead") -> None:
+        self.stacked = Stacked(loops)  # reads None as None
+        self.own = [e for e, loop in enumerate(loops) if loop is not None]
+        first = next(loop for loop in loops if loop is not None)
+        self.loops, self.batches = [loop or first for loop in loops], batches
         self.optimizer = StackedOptimizer(self.stacked)
-        self.task = loops[0].settings.task
-        with torch.random.fork_rng(devices=()):
-            self.network = copy.deepcopy(loops[0].network)
-        with torch.no_grad():  # its loops are compiled outside of vmap
-            self.network(place(loops[0].objective.batches[0], torch.device("cpu"), self.network.dtype).inputs)  # type: ignore[attr-defined]
-        self.penalized = [e for e, loop in enumerate(loops) if loop.network.penalized]
+        self.task, self.network = first.settings.task, copy.deepcopy(first.network)
+        with torch.no_grad(), torch.random.fork_rng(devices=()):  # its loops are compiled here, outside of vmap
+            self.network(batches.take([first]).inputs[0])
+        self.penalized = [e for e in self.own if self.loops[e].network.penalized]
         self.maps = [
-            (map, free)
-            for loop in loops
-            for map, free in mapped_weights(loop.network)
+            (e, map, free)
+            for e in self.own
+            for map, free in mapped_weights(self.loops[e].network)
             if type(map).after_step is not Map.after_step
         ]
-        clip = [loop.settings.optimiser.clip or math.inf for loop in loops]
+        clip = [loop.settings.optimiser.clip or math.inf for loop in self.loops]
         self.clip = torch.tensor(clip, dtype=self.stacked.weights.dtype)
         self.shown: set[int] = set()
 
     def train_step(self) -> list[Taken]:
         """One step of every member. A member whose loss or gradient is not finite stays as it was."""
         started = time.perf_counter()
-        batch = self.ahead.take(self.loops)
+        batch = self.batches.take(self.loops)
         outputs = self.outputs(batch.inputs)
         losses = self.task.losses(outputs, batch)
         self.stacked.differentiate(losses.sum())
@@ -75,10 +75,10 @@ class Members:
         found = outputs.detach()
         seconds = time.perf_counter() - started
         taken = []
-        for e, (loop, fault) in enumerate(zip(self.loops, faults, strict=True)):
-            if fault is None:
-                loop.step += 1
-                loop.seconds += seconds
+        for e, fault in enumerate(faults):
+            if fault is None and e in self.own:
+                self.loops[e].step += 1
+                self.loops[e].seconds += seconds
             taken.append(Taken(values[e], partial(_scores, self.task, found, batch, e), fault))
         return taken
 
@@ -121,12 +121,13 @@ class Members:
         self.optimizer.step(factors)
         for rows, before in zip(changed, kept, strict=True):
             rows[bad] = before
-        for e in range(len(self.loops)):
+        for e in self.own:
             if e not in self.shown and e not in bad:
                 stacked.show_moments(e)
                 self.shown.add(e)
-        for map, free in self.maps:
-            map.after_step(*free)
+        for e, map, free in self.maps:
+            if e not in bad:
+                map.after_step(*free)
 
 
 def _scores(task: Any, outputs: Tensor, batch: Batch, e: int) -> dict[str, float]:
@@ -134,8 +135,16 @@ def _scores(task: Any, outputs: Tensor, batch: Batch, e: int) -> dict[str, float
     return found
 
 
+class Now:
+    """The batches of a step, stacked, sampled when they are asked for."""
+
+    def take(self, loops: list[Loop]) -> Batch:
+        """The batches of these loops' next steps."""
+        return _sample(loops, [loop.step for loop in loops])
+
+
 class Ahead:
-    """The batches of a step, stacked; those of the next step are sampled by a second thread while this one computes."""
+    """The same; those of the step after are sampled by a second thread while this step is computed."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -154,10 +163,8 @@ class Ahead:
             batch = coming[1].result()
         else:
             batch = self.pool.submit(_sample, loops, [k for _, k in wanted]).result()
-        self.coming = (
-            [(who, k + 1) for who, k in wanted],
-            self.pool.submit(_sample, loops, [k + 1 for _, k in wanted]),
-        )
+        after = [(who, k + 1) for who, k in wanted]
+        self.coming = after, self.pool.submit(_sample, loops, [k for _, k in after])
         return batch
 
     def __enter__(self) -> Self:

@@ -61,10 +61,14 @@ class Columns:
 
 
 class Stacked:
-    """The parameters, gradients, moments and buffers of some loops as rows, which the loops' own tensors now see."""
+    """The parameters, moments and buffers of some loops as rows, which the loops' own tensors now see.
 
-    def __init__(self, loops: list[Loop]) -> None:
-        self.loops, first = loops, loops[0]
+    Args:
+        loops: None is a place without a run: its row is a copy of the first one's, and nobody's.
+    """
+
+    def __init__(self, loops: list[Loop | None]) -> None:
+        self.loops, first = loops, next(loop for loop in loops if loop is not None)
         self.columns = columns = Columns(first)
         reference = next(first.network.parameters())
         self.weights, self.grads = (columns.new_rows(len(loops), reference) for _ in range(2))
@@ -75,7 +79,11 @@ class Stacked:
         self.moments = {name: columns.new_rows(len(loops), reference) for name in names}
         self.counts = torch.zeros(len(loops))  # steps that the optimiser has taken
         for e, loop in enumerate(loops):
-            self._take_over(e, loop)
+            if loop is not None:
+                self._take_over(e, loop)
+        own = next(e for e, loop in enumerate(loops) if loop is not None)
+        for rows in (self.weights, self.counts, *self.moments.values()):
+            rows[[e for e, loop in enumerate(loops) if loop is None]] = rows[own].clone()
         self.parameters = {c.name: c.of(self.weights).detach().requires_grad_() for c in columns.all}
         self.buffers = self._stack_buffers()
 
@@ -102,7 +110,7 @@ class Stacked:
 
     def add_gradients(self, e: int, penalty: Tensor) -> None:
         """Add those of something that a member's own network gave."""
-        own = dict(self.loops[e].network.named_parameters())
+        own = dict(self.loops[e].network.named_parameters())  # type: ignore[union-attr]
         found = torch.autograd.grad(penalty, [own[c.name] for c in self.columns.all], allow_unused=True)
         for column, gradient in zip(self.columns.all, found, strict=True):
             if gradient is not None:
@@ -111,6 +119,8 @@ class Stacked:
     def show_moments(self, e: int) -> None:
         """Let the optimiser of a member see its moments, as if it had made them: after its first step it has some."""
         loop = self.loops[e]
+        if loop is None:
+            return
         parameters, (optimizer, *_) = dict(loop.network.named_parameters()), loop.optimizers.all
         for column in self.columns.all:
             seen: dict[str, Any] = {name: column.of(rows[e]) for name, rows in self.moments.items()}
@@ -120,17 +130,19 @@ class Stacked:
                 optimizer.state[parameters[column.name]] = seen
 
     def _stack_buffers(self) -> dict[str, Tensor]:
-        """Buffers that a file of the network has, or that differ: stacked. Other constants stay those of the network."""
+        """Buffers that are saved with a network, or that differ, stacked. Other constants stay those of the network."""
         found = {}
-        held = [dict(_buffers(loop.network)) for loop in self.loops]
-        saved = self.loops[0].network.state_dict().keys()
-        for name, (module, own) in held[0].items():
+        first = next(loop for loop in self.loops if loop is not None)
+        held = [dict(_buffers((loop or first).network)) for loop in self.loops]
+        saved = first.network.state_dict().keys()
+        for name in held[0]:
             tensors = [each[name][0]._buffers[each[name][1]] for each in held]
             if name in saved or not all(torch.equal(tensors[0], tensor) for tensor in tensors):
                 found[name] = torch.stack(tensors)
-                for e, each in enumerate(held):
+                for loop, each, own in zip(self.loops, held, found[name], strict=True):
                     owner, key = each[name]
-                    owner._buffers[key] = found[name][e]
+                    if loop is not None:
+                        owner._buffers[key] = own
         return found
 
 

@@ -14,19 +14,22 @@ class StackedOptimizer:
 
     def __init__(self, stacked: Stacked) -> None:
         self.stacked = stacked
-        first = stacked.loops[0]
+        first = next(loop for loop in stacked.loops if loop is not None)
+        loops = [loop or first for loop in stacked.loops]
         self.kind = type(first.optimizers.all[0])
         self.rates, self.decays = (torch.zeros_like(stacked.weights) for _ in range(2))
-        for e, loop in enumerate(stacked.loops):
+        for e, loop in enumerate(loops):
             self._spread(e, loop)
         self.decayed = bool(self.decays.any())
-        own: list[dict[str, Any]] = [loop.optimizers.all[0].param_groups[0] for loop in stacked.loops]
-        self.constants = {name: self._column([g[name] for g in own]) for name in ("eps", "alpha", "momentum") if name in own[0]}
+        own: list[dict[str, Any]] = [loop.optimizers.all[0].param_groups[0] for loop in loops]
+        names = [name for name in ("eps", "alpha", "momentum") if name in own[0]]
+        self.constants = {name: self._column([group[name] for group in own]) for name in names}
         if "betas" in own[0]:
             self.betas = [group["betas"] for group in own]
             for k in range(2):
                 betas = [group["betas"][k] for group in own]
-                self.constants[f"beta{k}"], self.constants[f"rest{k}"] = self._column(betas), self._column([1 - b for b in betas])
+                self.constants[f"beta{k}"] = self._column(betas)
+                self.constants[f"rest{k}"] = self._column([1 - beta for beta in betas])
         if "alpha" in own[0]:
             self.constants["rest"] = self._column([1 - group["alpha"] for group in own])
 
