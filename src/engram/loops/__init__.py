@@ -6,7 +6,7 @@ kept between calls is given back by :func:`free_workspaces`.
 
 from engram.loops._activations import ACTIVATIONS, WITHOUT_BIAS, activate, check_activation_dtype
 from engram.loops._choice import EXECUTORS, chosen, use, use_threads
-from engram.loops._compile import Compiled, compiled_cell, forget
+from engram.loops._compile import Compiled, compiled_cell, forget, runs_in_c
 from engram.loops._convolution import convolve, powers
 from engram.loops._cut import FEW_INPUTS
 from engram.loops._export import exporting, scan_steps
@@ -14,7 +14,6 @@ from engram.loops._linear_scan import in_blocks, linear_scan, linear_scan_last
 from engram.loops._loop import last, loop
 from engram.loops._memory import free_workspaces
 from engram.loops._plain import scan
-from engram.loops._products import has_c
 from engram.loops._several_layers import cross_entropies, linear
 from engram.loops._single_step import step_in_place
 from engram.loops._status import status
@@ -35,7 +34,6 @@ __all__ = [
     "exporting",
     "forget",
     "free_workspaces",
-    "has_c",
     "in_blocks",
     "last",
     "linear",
@@ -43,6 +41,7 @@ __all__ = [
     "linear_scan_last",
     "loop",
     "powers",
+    "runs_in_c",
     "scan",
     "scan_steps",
     "status",

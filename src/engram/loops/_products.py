@@ -23,11 +23,6 @@ def compiled_for(tensor: Tensor) -> CDLL | None:
     return runtime(tensor.dtype.to_real() if tensor.is_complex() else tensor.dtype)
 
 
-def has_c(tensor: Tensor) -> bool:
-    """Whether C multiplies such matrices, with the same bits at any number of threads."""
-    return compiled_for(tensor) is not None
-
-
 def matmul(a: Tensor, b: Tensor, out: Tensor | None = None, *, add: bool = False, bias: Tensor | None = None) -> Tensor:
     """a @ b + bias for matrices ``(m, k)`` and ``(k, n)`` with any strides; written to ``out``, or added to it.
 

@@ -71,7 +71,7 @@ class StackedFunction(torch.autograd.Function):
         return (output, *final) if all_steps else tuple(final)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[misc]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         count = len(ctx.saved_tensors) - len(ctx.names)
         tensors, kept = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
@@ -162,9 +162,9 @@ class Stack:
             self.loops.run_several(loop, shared, arrays, carried, chunk, work)
             for total, part in values.column_sums:
                 total += part
-            for k, gradient in enumerate(drives):
-                if gradient is not None:
-                    gradient[:, chunk.rows] = values[plan.gradients[k]]
+            for gradient, made in zip(drives, plan.gradients, strict=False):
+                if gradient is not None and made is not None:
+                    gradient[:, chunk.rows] = values[made]
             for row_sum in later:
                 values.add(sums[row_sum.result], row_sum)
         return self._results(drives, carried, shared, sums, needs)

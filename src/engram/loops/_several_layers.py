@@ -57,7 +57,7 @@ class _StackedLinear(torch.autograd.Function):
         return matmuls(rows, weight.mT, out, add=True).view(*input.shape[:-1], -1)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[misc]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
         rows, weight = ctx.saved_tensors
         grad = grad.contiguous().flatten(1, -2)
@@ -87,7 +87,7 @@ class _CrossEntropies(torch.autograd.Function):
         return losses
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[misc]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         softmax, targets = ctx.saved_tensors
         out, code = torch.empty_like(softmax), runtime(softmax.dtype)

@@ -55,9 +55,7 @@ class Columns:
                 self.clipped = self.width
 
     def new_rows(self, members: int, reference: Tensor) -> Tensor:
-        rows = torch.zeros(members * self.width + ALIGNED, dtype=reference.dtype.to_real())
-        first = -rows.data_ptr() // rows.element_size() % ALIGNED
-        return rows[first : first + members * self.width].view(members, self.width)
+        return _aligned_rows(members, self.width, reference.dtype.to_real())
 
 
 class Stacked:
@@ -136,14 +134,29 @@ class Stacked:
         held = [dict(_buffers((loop or first).network)) for loop in self.loops]
         saved = first.network.state_dict().keys()
         for name in held[0]:
-            tensors = [each[name][0]._buffers[each[name][1]] for each in held]
+            tensors = [each[name][0].get_buffer(each[name][1]) for each in held]
             if name in saved or not all(torch.equal(tensors[0], tensor) for tensor in tensors):
-                found[name] = torch.stack(tensors)
+                found[name] = _aligned_stack(tensors)
                 for loop, each, own in zip(self.loops, held, found[name], strict=True):
                     owner, key = each[name]
                     if loop is not None:
                         owner._buffers[key] = own
         return found
+
+
+def _aligned_rows(members: int, width: int, dtype: torch.dtype) -> Tensor:
+    """Zeros ``(members, width)``, which begin at a multiple of 64 numbers."""
+    rows = torch.zeros(members * width + ALIGNED, dtype=dtype)
+    first = -(rows.data_ptr() // rows.element_size()) % ALIGNED
+    return rows[first : first + members * width].view(members, width)
+
+
+def _aligned_stack(tensors: list[Tensor]) -> Tensor:
+    """``torch.stack`` with every member at a multiple of 64 numbers: MKL's bits depend on where a matrix lies."""
+    first = tensors[0]
+    rows = _aligned_rows(len(tensors), -(-max(1, first.numel()) // ALIGNED) * ALIGNED, first.dtype)
+    stacked = rows[:, : first.numel()].view(len(tensors), *first.shape)
+    return stacked.copy_(torch.stack(tensors))
 
 
 def _buffers(network: nn.Module) -> list[tuple[str, tuple[nn.Module, str]]]:

@@ -23,7 +23,7 @@ class StackedOptimizer:
         self.decayed = bool(self.decays.any())
         own: list[dict[str, Any]] = [loop.optimizers.all[0].param_groups[0] for loop in loops]
         names = [name for name in ("eps", "alpha", "momentum") if name in own[0]]
-        self.constants = {name: self._column([group[name] for group in own]) for name in names}
+        self.constants: dict[str, Tensor] = {name: self._column([group[name] for group in own]) for name in names}
         if "betas" in own[0]:
             self.betas = [group["betas"] for group in own]
             for k in range(2):

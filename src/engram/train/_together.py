@@ -169,7 +169,8 @@ class Group:
         """The rows of those that go on."""
         if self.members is None or (self.drops_out and self.computed != going):
             loops = [None if worker is None else worker.loop for worker in self.workers]
-            self.drops_out = keeps_bits(next(loop for loop in loops if loop is not None).network)
+            first = next(loop for loop in loops if loop is not None)
+            self.drops_out = keeps_bits(first.network, first.settings.budget.batch)
             self.computed = going if self.drops_out else list(range(len(loops)))
             self.members = Members([loops[k] for k in self.computed], self.ahead)
         return self.members

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from engram.files import one_line
-from engram.loops import chosen, compiled_cell, has_c
+from engram.loops import runs_in_c
 from engram.models import EveryStep, Identity, LastStep, Network, OneHot, objects_of
 from engram.nn import BareCell, Recurrent
 from engram.train._fabric import make_fabric
@@ -96,20 +96,10 @@ def _on_trial(settings: Settings) -> str:
     return ""
 
 
-def keeps_bits(network: Network) -> bool:
+def keeps_bits(network: Network, batch: int) -> bool:
     """Whether a member's bits are known not to depend on how many it is computed with: all that is more than adding and
     multiplying pairs of numbers is engram's own C, or is done member by member."""
-    reference = next(network.parameters(), None)
-    if reference is None or chosen() == "plain" or not has_c(reference):
-        return False
     core = network.core
     if type(network.encoder) not in (Identity, OneHot) or type(network.head) not in (EveryStep, LastStep):
         return False
-    return isinstance(core, Recurrent) and all(
-        type(cell).run is BareCell.run and _has_loop(cell) for cell in core.cells
-    )
-
-
-def _has_loop(cell: BareCell) -> bool:
-    traced = compiled_cell(cell).traced
-    return traced is not None and traced.with_drive
+    return isinstance(core, Recurrent) and all(type(c).run is BareCell.run and runs_in_c(c, batch) for c in core.cells)
