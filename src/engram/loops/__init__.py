@@ -5,8 +5,8 @@ kept between calls is given back by :func:`free_workspaces`.
 """
 
 from engram.loops._activations import ACTIVATIONS, WITHOUT_BIAS, activate, check_activation_dtype
-from engram.loops._choice import EXECUTORS, chosen, use
-from engram.loops._compile import Compiled, compiled_cell, forget
+from engram.loops._choice import EXECUTORS, chosen, use, use_threads
+from engram.loops._compile import Compiled, compiled_cell, forget, runs_in_c
 from engram.loops._convolution import convolve, powers
 from engram.loops._cut import FEW_INPUTS
 from engram.loops._export import exporting, scan_steps
@@ -14,6 +14,7 @@ from engram.loops._linear_scan import in_blocks, linear_scan, linear_scan_last
 from engram.loops._loop import last, loop
 from engram.loops._memory import free_workspaces
 from engram.loops._plain import scan
+from engram.loops._several_layers import cross_entropies, linear
 from engram.loops._single_step import step_in_place
 from engram.loops._status import status
 from engram.maps import without_autocast
@@ -29,19 +30,23 @@ __all__ = [
     "chosen",
     "compiled_cell",
     "convolve",
+    "cross_entropies",
     "exporting",
     "forget",
     "free_workspaces",
     "in_blocks",
     "last",
+    "linear",
     "linear_scan",
     "linear_scan_last",
     "loop",
     "powers",
+    "runs_in_c",
     "scan",
     "scan_steps",
     "status",
     "step_in_place",
     "use",
+    "use_threads",
     "without_autocast",
 ]

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from engram.errors import check_choice
-from engram.maps import transformed
+from engram.maps import members, transformed
 
 EXECUTORS = ("auto", "compiled", "torch", "plain")
 
 _chosen = check_choice("executor (ENGRAM_LOOP)", os.environ.get("ENGRAM_LOOP", "auto"), EXECUTORS)
+_threads = 0
 
 
 @contextmanager
@@ -41,8 +42,28 @@ def chosen() -> str:
 
 
 def needs_plain(start: Tensor) -> bool:
-    """Whether the plain loop must run: on request, under transforms of torch.func, and for empty batches."""
-    return _chosen == "plain" or transformed() or start.numel() == 0
+    """Whether the plain loop must run: on request, under transforms of torch.func (but not for several models that are
+    trained as one), and for empty batches."""
+    return _chosen == "plain" or (transformed() and not members()) or start.numel() == 0
+
+
+@contextmanager
+def use_threads(count: int) -> Iterator[None]:
+    """A block in which what C computes for several members is shared by so many threads, whatever torch's number.
+
+    No bit depends on it: each member's work is done by one thread. For the whole process.
+    """
+    global _threads
+    before, _threads = _threads, count
+    try:
+        yield
+    finally:
+        _threads = before
+
+
+def threads() -> int:
+    """How many threads C may use for several members."""
+    return _threads or torch.get_num_threads()
 
 
 def uses_c(reference: Tensor) -> bool:

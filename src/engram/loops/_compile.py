@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.loops import _torch
-from engram.loops._choice import uses_c
+from engram.loops._choice import chosen, uses_c
 from engram.loops._compiled import Loops
 from engram.loops._fingerprint import children, fingerprint
 from engram.loops._plan import make_plan
@@ -105,6 +105,14 @@ def compiled_cell(cell: Any, view: Any = None, width: int | None = None) -> Comp
             if found is None:
                 found = kept[key] = _find(cell.with_built_weights() if view is None else view, width)
     return found
+
+
+def runs_in_c(cell: Any, batch: int) -> bool:
+    """Whether all that a cell computes from its input, for so many rows, is done by generated C."""
+    found, reference = compiled_cell(cell), cell.reference_weight
+    if found.traced is None or not found.traced.with_drive or chosen() == "plain":
+        return False
+    return isinstance(found.choose(reference, batch).executor(reference), Loops)
 
 
 def forget(cell: Any) -> None:

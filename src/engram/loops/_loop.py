@@ -16,10 +16,11 @@ from engram.loops._export import as_scan, exporting, fits_scan, in_form
 from engram.loops._function import LoopFunction, run_forward, variant_of
 from engram.loops._module_views import named
 from engram.loops._plain import scan
+from engram.loops._several import SeveralLoops
 from engram.loops._single_step import single_step
 from engram.loops._steps import check_sizes
 from engram.loops._trace_cell import tensors_read
-from engram.maps import observed, without_autocast
+from engram.maps import members, observed, without_autocast
 from engram.state import State, parts
 
 
@@ -38,7 +39,7 @@ def loop(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: 
     """
     if exporting():
         return as_scan(cell, input, state, reverse)
-    found = _compiled_loop(cell, input, state)
+    found = _compiled_loop(cell, input, state, sizes)
     if found is None:
         return plain(cell, input, state, sizes, reverse)
     output, *final = _call(found, cell, input, state, sizes, reverse, all_steps=True)
@@ -48,15 +49,15 @@ def loop(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: 
 def last(cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> State:
     """The last state of :func:`loop` alone: nothing of the size of the sequence is kept, and the backward pass runs the
     steps again. None where the plain loop must run."""
-    found = _compiled_loop(cell, input, state)
+    found = _compiled_loop(cell, input, state, sizes)
     if found is None:
         return None
     return in_form(list(_call(found, cell, input, state, sizes, reverse, all_steps=False)), state)
 
 
-def _compiled_loop(cell: Any, input: Tensor, state: State) -> Compiled | None:
+def _compiled_loop(cell: Any, input: Tensor, state: State, sizes: Tensor | None) -> Compiled | None:
     """The loop of a cell; None if the plain one must run."""
-    if needs_plain(parts(state)[0]) or input.numel() == 0:
+    if needs_plain(parts(state)[0]) or input.numel() == 0 or (sizes is not None and members()):
         return None
     source, width = getattr(cell, "_built_from", cell), input.shape[-1]
     if torch.compiler.is_compiling():
@@ -85,6 +86,8 @@ def _call(
     found: Compiled, cell: Any, input: Tensor, state: State, sizes: Tensor | None, reverse: bool, all_steps: bool
 ) -> Any:
     tensors = _tensors(found.traced, cell, input, state)
+    if members():
+        return SeveralLoops.apply(found, reverse, all_steps, *tensors)
     if observed() or input.is_meta:
         from engram.loops._operator import operator
 

@@ -51,7 +51,7 @@ def forward(
     arrays = Arrays(tensors | {f"drive{k}": drive for k, drive in enumerate(drives)}, start)
     carried = list(start)
     widths = [*plan.hoisted_arrays.values(), *(before for before, _ in plan.forward.changes.values())]
-    for chunk in span.chunks(_width(plan, widths), _bytes(executor), backwards=False):
+    for chunk in span.chunks(width_of(plan, widths), _bytes(executor), backwards=False):
         hoist(plan, shared, arrays, chunk)
         if changes is not None:
             changes.make_room(arrays, chunk)
@@ -109,11 +109,11 @@ def backward(
         row_sum.result: torch.zeros(row_sum.shape, dtype=values[row_sum.result].dtype, device=reference.device)
         for row_sum in plan.row_sums
     }
-    outputs = _loop_outputs(plan, [plan.gradients[k] for k in range(count) if needs[k]], weights_wanted)
+    outputs = loop_outputs(plan, [plan.gradients[k] for k in range(count) if needs[k]], weights_wanted)
     widths = [*(plan.hoisted_arrays.values() if plan.hoist_again else ()), *outputs.values()]
     widths += list(loop.rebuilt.values())
     start_rebuilding(plan, arrays)
-    for chunk in span.chunks(_width(plan, widths), _bytes(executor), backwards=True):
+    for chunk in span.chunks(width_of(plan, widths), _bytes(executor), backwards=True):
         rows = chunk.rows.stop - chunk.rows.start
         if plan.hoist_again:
             hoist(plan, shared, arrays, chunk)
@@ -144,7 +144,7 @@ def backward(
     return result
 
 
-def _loop_outputs(plan: Plan, drives: list[int | None], weights: bool) -> dict[str, int]:
+def loop_outputs(plan: Plan, drives: list[int | None], weights: bool) -> dict[str, int]:
     """The arrays that the backward loop must fill for the gradients of these drives, and of the weights if asked."""
     wanted = {value for value in drives if value is not None}
     if weights:
@@ -211,6 +211,6 @@ def _bytes(executor: Any) -> int:
     return TORCH_CHUNK_BYTES if executor is _torch.run else CHUNK_BYTES
 
 
-def _width(plan: Plan, values: Any) -> int:
+def width_of(plan: Plan, values: Any) -> int:
     """Bytes per row of some values."""
     return sum(plan.graph.values[v].size * plan.graph.values[v].dtype.itemsize for v in values)

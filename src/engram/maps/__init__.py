@@ -27,7 +27,7 @@ from engram.maps._schur import Schur
 from engram.maps._skew import SKEW_LAWS, delay_matrix, haar, henaff_copy, skew, skew_entries
 from engram.maps._stored import Projected, SoftOrthogonal, Stiefel
 from engram.maps._svd import SpectralMargin, SpectralReflections
-from engram.maps._transforms import observed, transformed, without_autocast
+from engram.maps._transforms import members, observed, per_member, together, transformed, without_autocast
 
 __all__ = [
     "MAPS",
@@ -60,13 +60,16 @@ __all__ = [
     "henaff_copy",
     "make_map",
     "mapped_weights",
+    "members",
     "observed",
     "orthogonal",
     "orthogonality_error",
+    "per_member",
     "polar",
     "rounding",
     "skew",
     "skew_entries",
+    "together",
     "transformed",
     "without_autocast",
 ]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from engram.errors import DTypeError, ManifoldError, ShapeError, check_size
-from engram.maps._transforms import without_autocast
+from engram.maps._transforms import members, per_member, without_autocast
 
 HALF = (torch.bfloat16, torch.float16)
 
@@ -46,6 +46,8 @@ class Map(nn.Module, ABC):
     takes_half: ClassVar[bool] = False
     """Whether forward and inverse work in bfloat16 and float16. Where not, such a matrix is built in float32 and
     rounded, and cannot be assigned."""
+    stacks: ClassVar[bool] = False
+    """Whether ``forward`` itself computes the matrices of several models at once (:func:`engram.maps.members`)."""
     angles: ClassVar[slice] = slice(None)
     """Which of the free parameters are the angles of an orthogonal factor: they want a smaller learning rate."""
 
@@ -66,6 +68,8 @@ class Map(nn.Module, ABC):
     def __call__(self, *free: Tensor) -> Tensor:
         """:meth:`forward` in the precision that it needs, whatever autocast says; on the meta device, its shape."""
         kind = free[0].dtype
+        if members() and not self.stacks:
+            return self._per_member(free)
         with without_autocast(free[0]):
             if free[0].is_meta and any(not buffer.is_meta for buffer in self.buffers()):
                 return self._changed(lambda tensor: tensor.to("meta"), free)
@@ -79,6 +83,17 @@ class Map(nn.Module, ABC):
         buffers = {name: change(buffer) for name, buffer in self.named_buffers()}
         result: Tensor = torch.func.functional_call(self, buffers, tuple(map(change, free)))
         return result
+
+    def _per_member(self, free: tuple[Tensor, ...]) -> Tensor:
+        """The matrices of several models that are trained as one: one after the other, each as if it were alone."""
+        buffers = dict(self.named_buffers())
+
+        def of_one(*tensors: Tensor) -> Tensor:
+            own = dict(zip(buffers, tensors[len(free) :], strict=True))
+            found: Tensor = torch.func.functional_call(self, own, tensors[: len(free)])
+            return found
+
+        return per_member(of_one, *free, *buffers.values())
 
     @abstractmethod
     def free(self, matrix: Tensor) -> FreeParameters:

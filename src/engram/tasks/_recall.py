@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram.errors import check_size
-from engram.tasks._score import accuracy, cross_entropy
+from engram.tasks._score import accuracy, cross_entropy, cross_entropy_of_each
 from engram.tasks._task import Batch, Task
 
 BLANK = 0
@@ -55,6 +55,9 @@ class Recall(Task):
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Cross-entropy, averaged over all steps."""
         return cross_entropy(outputs, batch)
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        return cross_entropy_of_each(outputs, batch)
 
     def metrics(self, outputs: Tensor, batch: Batch) -> dict[str, float]:
         """The share of the symbols that are recalled; above 0.99 counts as solved."""

@@ -3,12 +3,18 @@
 import torch.nn.functional as F
 from torch import Tensor
 
+from engram.loops import cross_entropies
 from engram.tasks._task import Batch
 
 
 def cross_entropy(outputs: Tensor, batch: Batch) -> Tensor:
     """In nats, averaged over all S steps, masked or not."""
     return F.cross_entropy(outputs.flatten(0, 1), batch.targets.flatten())
+
+
+def cross_entropy_of_each(outputs: Tensor, batch: Batch) -> Tensor:
+    """:func:`cross_entropy` of each member of ``(E, S, B, C)``: ``(E)``."""
+    return cross_entropies(outputs.flatten(1, 2), batch.targets.flatten(1))
 
 
 def masked_cross_entropy(outputs: Tensor, batch: Batch) -> Tensor:

@@ -52,6 +52,8 @@ class Task(ABC):
         super().__init_subclass__()
         if "name" not in vars(cls):  # one derived from another task is not that task
             cls.name = cls.__name__
+        if "loss" in vars(cls) and "losses" not in vars(cls):  # that of another loss is not this one's
+            cls.losses = Task.losses  # type: ignore[method-assign]
 
     @property
     def vocabulary(self) -> int:
@@ -115,6 +117,12 @@ class Task(ABC):
     @abstractmethod
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         """What is minimised, from outputs ``(S, B, C)``."""
+
+    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """:meth:`loss` of several models that are trained as one, ``(E)``: outputs ``(E, S, B, C)``, and a batch whose
+        parts have the members along their first axis. Default: one after the other; a subclass that can do better with
+        a loss of its own defines both."""
+        return torch.stack([self.loss(own, Batch(*parts)) for own, *parts in zip(outputs, *batch, strict=True)])
 
     @abstractmethod
     def metrics(self, outputs: Tensor, batch: Batch) -> dict[str, float]:

@@ -15,8 +15,10 @@ from engram.train._settings import GROUPS, Settings, groups_of
 from engram.train._settings_budget import Budget
 from engram.train._settings_machine import Machine
 from engram.train._settings_optimiser import Group, Optimiser
+from engram.train._together import train_together
 from engram.train._toml import to_toml
 from engram.train._trained import evaluate, load_network
+from engram.train._why_not_together import why_not_together
 from engram.train._worker import Worker
 
 __all__ = [
@@ -45,5 +47,7 @@ __all__ = [
     "settings_from_flat",
     "to_toml",
     "train",
+    "train_together",
+    "why_not_together",
     "without_denormals",
 ]

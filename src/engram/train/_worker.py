@@ -3,8 +3,8 @@
 import json
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from engram.errors import DivergedError, OptionError, RunError, StoppedError, check_size
@@ -58,6 +58,8 @@ class Worker:
             self.loop.stale = 0  # trained further, though its patience was over
         self.testing = False
         self.good: Checkpoint | None = None  # the last state that is known to give a finite loss
+        self.before: Checkpoint | None = None  # the state before the step that is being taken, where it is kept
+        self.due = False  # whether that state is to be saved
         self.saved = -float("inf")  # the first step saves: there is always something to go back to
         if self.leads:
             self._open(length, show)
@@ -98,10 +100,16 @@ class Worker:
 
     def work(self) -> None:
         """To the end, or to what stops it; run.json says which."""
+        with self.recorded():
+            self.train()
+            self.test()
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """A block after which the run has ended, well or by what was raised; run.json says which."""
         status, reason = "failed", "an error of the program"
         try:
-            self.train()
-            self._test()
+            yield
             status, reason = "done", ""
         except KeyboardInterrupt as interrupt:
             try:
@@ -146,30 +154,38 @@ class Worker:
 
     def train(self) -> None:
         """To the last step, or until the patience is over."""
-        loop, machine = self.loop, self.run.settings.machine
-        while True:
-            if loop.validation_due:
-                self._line("valid", loop.validate(self.interrupt.check))
-            if loop.finished:
-                break
-            due = self.interrupt.agree(time.monotonic() - self.saved >= machine.save_every)
-            state = self._state() if due or loop.step % machine.log_every == 0 else None
-            loss, scores = loop.train_step()
-            self.good = state or self.good
-            if due and state is not None:
-                self._save(state)
-            if self.leads:
-                self.report.at(loop.step, loss)
-                if self.tell is not None:
-                    self.tell(loop.step, loss)
-            if loop.step % machine.log_every == 0 or loop.step == loop.total:
-                self._line("train", {"loss": loss, **scores(), "lr": loop.optimizers.lr})
-            if self.observe and machine.probe_every and loop.step % machine.probe_every == 0:
-                self._line("probe", self.observe(loop.network, self.run.settings.task))
-            del state, scores  # the next step may have their memory
+        while self.before_step():
+            self.after_step(*self.loop.train_step())
             self.interrupt.check()
 
-    def _test(self) -> None:
+    def before_step(self) -> bool:
+        """Validate if that is due; whether there is another step, which the loop then takes."""
+        loop, machine = self.loop, self.run.settings.machine
+        if loop.validation_due:
+            self._line("valid", loop.validate(self.interrupt.check))
+        if loop.finished:
+            return False
+        self.due = self.interrupt.agree(time.monotonic() - self.saved >= machine.save_every)
+        self.before = self._state() if self.due or loop.step % machine.log_every == 0 else None
+        return True
+
+    def after_step(self, loss: float, scores: Callable[[], dict[str, float]]) -> None:
+        """Note what a step gave, and keep the state before it, which has now given a finite loss."""
+        loop, machine = self.loop, self.run.settings.machine
+        self.good = self.before or self.good
+        if self.due and self.before is not None:
+            self._save(self.before)
+        self.before = None  # the next step may have its memory
+        if self.leads:
+            self.report.at(loop.step, loss)
+            if self.tell is not None:
+                self.tell(loop.step, loss)
+        if loop.step % machine.log_every == 0 or loop.step == loop.total:
+            self._line("train", {"loss": loss, **scores(), "lr": loop.optimizers.lr})
+        if self.observe and machine.probe_every and loop.step % machine.probe_every == 0:
+            self._line("probe", self.observe(loop.network, self.run.settings.task))
+
+    def test(self) -> None:
         """The best weights, on everything the task examines."""
         loop = self.loop
         self._save(self._state())

@@ -1,0 +1,186 @@
+"""Several runs that take their steps as one: one network, called once for all of them by ``torch.func.vmap``."""
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, vmap
+
+from engram.errors import DivergedError
+from engram.maps import Map, mapped_weights, together
+from engram.tasks import Batch
+from engram.train._evaluate import place
+from engram.train._loop import Loop
+from engram.train._stacked import Stacked
+from engram.train._stacked_optimizer import StackedOptimizer
+
+
+class Taken(NamedTuple):
+    """What a step gave a member, as :meth:`Loop.train_step`; or what was wrong with it, and nothing has changed."""
+
+    loss: float
+    scores: Callable[[], dict[str, float]]
+    fault: DivergedError | None = None
+
+
+class Members:
+    """Loops that train as one. Each has its own step: batch, rates and counters of a member are functions of it.
+
+    Args:
+        loops: of the same task, model, batch and kind of optimiser; None for a place that is only to be filled.
+        batches: gives the batches of their next steps.
+    """
+
+    def __init__(self, loops: list[Loop | None], batches: "Now | Ahead") -> None:
+        self.stacked = Stacked(loops)  # reads None as None
+        self.own = [e for e, loop in enumerate(loops) if loop is not None]
+        first = next(loop for loop in loops if loop is not None)
+        self.loops, self.batches = [loop or first for loop in loops], batches
+        self.optimizer = StackedOptimizer(self.stacked)
+        self.task, self.network = first.settings.task, copy.deepcopy(first.network)
+        with torch.no_grad(), torch.random.fork_rng(devices=()):  # its loops are compiled here, outside of vmap
+            self.network(batches.take([first]).inputs[0])
+        self.penalized = [e for e in self.own if self.loops[e].network.penalized]
+        self.maps = [
+            (e, map, free)
+            for e in self.own
+            for map, free in mapped_weights(self.loops[e].network)
+            if type(map).after_step is not Map.after_step
+        ]
+        clip = [loop.settings.optimiser.clip or math.inf for loop in self.loops]
+        self.clip = torch.tensor(clip, dtype=self.stacked.weights.dtype)
+        self.shown: set[int] = set()
+
+    def train_step(self) -> list[Taken]:
+        """One step of every member. A member whose loss or gradient is not finite stays as it was."""
+        started = time.perf_counter()
+        batch = self.batches.take(self.loops)
+        outputs = self.outputs(batch.inputs)
+        losses = self.task.losses(outputs, batch)
+        self.stacked.differentiate(losses.sum())
+        for e in self.penalized:
+            penalty = self.loops[e].network.penalty()
+            if penalty is not None and penalty.requires_grad:
+                self.stacked.add_gradients(e, penalty)
+        values = losses.tolist()
+        norms = self._clip()
+        faults = [self._fault(loop, *found) for loop, *found in zip(self.loops, values, *norms, strict=True)]
+        self._update([e for e, fault in enumerate(faults) if fault is not None])
+        found = outputs.detach()
+        seconds = time.perf_counter() - started
+        taken = []
+        for e, fault in enumerate(faults):
+            if fault is None and e in self.own:
+                self.loops[e].step += 1
+                self.loops[e].seconds += seconds
+            taken.append(Taken(values[e], partial(_scores, self.task, found, batch, e), fault))
+        return taken
+
+    def outputs(self, inputs: Tensor) -> Tensor:
+        """What the networks give, ``(E, S, B, C)``."""
+
+        def of_one(tensors: dict[str, Tensor], own: Tensor) -> Tensor:
+            outputs: Tensor = functional_call(self.network, tensors, (own,))[0]
+            return outputs
+
+        with together():
+            found: Tensor = vmap(of_one)({**self.stacked.parameters, **self.stacked.buffers}, inputs)
+        return found
+
+    def _clip(self) -> tuple[list[float], list[float]]:
+        """Clip each member's gradient; the norms of what is clipped, and of the orthogonal parameters."""
+        grads, cut = self.stacked.grads, self.stacked.columns.clipped
+        with torch.no_grad():
+            norms = torch.linalg.vector_norm(grads[:, :cut], dim=1)
+            others = torch.linalg.vector_norm(grads[:, cut:], dim=1)
+            if bool(self.clip.isfinite().any()):
+                grads[:, :cut].mul_((self.clip / (norms + 1e-6)).clamp_(max=1.0)[:, None])
+        return norms.tolist(), others.tolist()
+
+    def _fault(self, loop: Loop, loss: float, *norms: float) -> DivergedError | None:
+        for what, value in (("the loss", loss), *(("the gradient", norm) for norm in norms)):
+            if not math.isfinite(value):
+                return DivergedError(f"{what} is {value} at step {loop.step + 1}")
+        return None
+
+    @torch.no_grad()
+    def _update(self, bad: list[int]) -> None:
+        """A step of the optimisers; the rows of ``bad`` stay as they are."""
+        stacked = self.stacked
+        changed = [stacked.weights, stacked.counts, *stacked.moments.values()] if bad else []
+        kept = [rows[bad] for rows in changed]
+        factors = [loop.schedule.factor(loop.step) for loop in self.loops]
+        for loop, factor in zip(self.loops, factors, strict=True):
+            loop.optimizers.scale(factor)
+        self.optimizer.step(factors)
+        for rows, before in zip(changed, kept, strict=True):
+            rows[bad] = before
+        for e in self.own:
+            if e not in self.shown and e not in bad:
+                stacked.show_moments(e)
+                self.shown.add(e)
+        for e, map, free in self.maps:
+            if e not in bad:
+                map.after_step(*free)
+
+
+def _scores(task: Any, outputs: Tensor, batch: Batch, e: int) -> dict[str, float]:
+    found: dict[str, float] = task.metrics(outputs[e], Batch(*(part[e] for part in batch)))
+    return found
+
+
+class Now:
+    """The batches of a step, stacked, sampled when they are asked for."""
+
+    def take(self, loops: list[Loop]) -> Batch:
+        """The batches of these loops' next steps."""
+        return _sample(loops, [loop.step for loop in loops])
+
+
+class Ahead:
+    """The same; those of the step after are sampled by a second thread while this step is computed."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.pool = ThreadPoolExecutor(1, initializer=self._prepare)
+        self.coming: tuple[list[tuple[int, int]], Future[Batch]] | None = None
+
+    def _prepare(self) -> None:
+        torch.set_num_threads(self.threads)
+        torch.set_flush_denormal(True)
+
+    def take(self, loops: list[Loop]) -> Batch:
+        """The batches of these loops' next steps."""
+        wanted = [(id(loop), loop.step) for loop in loops]
+        coming, self.coming = self.coming, None
+        if coming is not None and coming[0] == wanted:
+            batch = coming[1].result()
+        else:
+            batch = self.pool.submit(_sample, loops, [k for _, k in wanted]).result()
+        after = [(who, k + 1) for who, k in wanted]
+        self.coming = after, self.pool.submit(_sample, loops, [k for _, k in after])
+        return batch
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.shutdown(cancel_futures=True)
+
+
+def _sample(loops: list[Loop], steps: list[int]) -> Batch:
+    """Batch k of every member, stacked; members of one seed share it."""
+    known: dict[tuple[int, int], Batch] = {}
+    found = []
+    for loop, k in zip(loops, steps, strict=True):
+        key = (loop.settings.seed, k)
+        if key not in known:
+            known[key] = place(loop.objective.batches[k], torch.device("cpu"), loop.network.dtype)  # type: ignore[attr-defined]
+        found.append(known[key])
+    return Batch(*map(torch.stack, zip(*found, strict=True)))
