@@ -64,14 +64,14 @@ def test_every_setting_is_in_the_table_above() -> None:
         assert {field.name for field in fields(getattr(SETTINGS, group))} == {*values}
 
 
-def test_identity_has_task_seed_version_and_group(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identity_has_task_seed_version_and_whether_runs_train_together(monkeypatch: pytest.MonkeyPatch) -> None:
     import engram.sweep._plan as module
 
     found = {
         identity(SETTINGS),
         identity(SETTINGS.replace(seed=1)),
         identity(SETTINGS.replace(task=Copy(delay=6))),
-        identity(SETTINGS, ["a", "b"]),
+        identity(SETTINGS, together=True),
     }
     monkeypatch.setattr(module, "__version__", "9.9")
     found.add(identity(SETTINGS))

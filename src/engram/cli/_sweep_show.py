@@ -15,6 +15,7 @@ from rich.text import Text
 
 from engram.cli._console import for_tables, terminal
 from engram.files import printable
+from engram.sweep import MOST_TOGETHER as MOST
 from engram.sweep import Estimate, Plan, Unit, columns, is_solved, over_seeds, rows_of, scores_of
 
 REFRESH = 0.5
@@ -31,11 +32,11 @@ def show_plan(
         return
     console = terminal(stderr=not every)
     console.print(f"{plan.name}: {len(plan.runs)} runs in {printable(str(out))}, {estimate.done} of them done")
-    for note in plan.notes:
-        console.print(note)
+    if together := sum(bool(run.kind) for run in plan.runs):
+        console.print(f"{together} of them are small and train together, up to {MOST} as one batched model")
     if estimate.done < len(plan.runs):
         most = "at most " if plan.solved is not None else ""
-        console.print(f"the others take about {most}{in_words(estimate.on(workers))} with {_workers(workers)}")
+        console.print(f"what is left takes about {most}{in_words(estimate.on(workers))} with {_workers(workers)}")
     if every:
         for_tables().print(_table(rows_of(plan, {}), without=("status", "solved", "parameters")))
 
@@ -72,14 +73,13 @@ class Live:
             self.screen.stop()
 
     def __call__(self, what: str, unit: Unit, facts: Mapping[str, Any]) -> None:
-        key = unit[0].identity
         if what in ("started", "step"):
-            self.running[key] = (unit, facts)
+            self.running[unit[0].identity] = (unit, facts)
         else:
-            self.running.pop(key, None)
+            self.running.pop(unit[0].identity, None)
         if what == "done":
-            self.done += len(unit)
             for run, result in zip(unit, facts["results"], strict=True):
+                self.done += 1
                 self._say(f"{result['status']}: {_values(run.values)}{self._scores(result)}")
         elif what in ("again", "failed"):
             self.failed += what == "failed"
@@ -108,7 +108,7 @@ class Live:
         for unit, facts in self.running.values():
             total_steps = unit[0].settings.resolved().budget.steps
             at = f"step {facts['step']} of {total_steps}" if facts else "starting"
-            more = f" and {len(unit) - 1} more together" if len(unit) > 1 else ""
+            more = f" (and {len(unit) - 1} more, as one model)" if len(unit) > 1 else ""
             table.add_row(_values(unit[0].values) + more, at, f"loss {facts['loss']:.4g}" if facts else "")
         line = Table.grid(padding=(0, 2, 0, 0))
         line.add_row(ProgressBar(total=total, completed=self.done, width=30), Text(head))

@@ -16,9 +16,11 @@ from engram.sweep._plan import Plan, Planned, identity, is_solved, make_plan, pl
 from engram.sweep._read import read_sweep
 from engram.sweep._sweep import Sweep, Unit, read_results, units
 from engram.sweep._table import FORMATS, columns, over_seeds, rows_of
+from engram.sweep._together import MOST as MOST_TOGETHER
 
 __all__ = [
     "FORMATS",
+    "MOST_TOGETHER",
     "Engine",
     "Estimate",
     "Event",

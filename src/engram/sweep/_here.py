@@ -1,6 +1,6 @@
 """The engine that is this process: one job after another, for notebooks and tests."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engram.errors import EngramError
@@ -14,9 +14,9 @@ class Here:
     slots = 1
 
     def __init__(self) -> None:
-        self.job: tuple[int, Mapping[str, Any], int] | None = None
+        self.job: tuple[int, Mapping[str, Any], Sequence[int]] | None = None
 
-    def submit(self, number: int, job: Mapping[str, Any], stale: int) -> None:
+    def submit(self, number: int, job: Mapping[str, Any], stale: Sequence[int]) -> None:
         self.job = (number, job, stale)
 
     def events(self, seconds: float) -> list[Event]:

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engram.errors import BusyError, DivergedError, EngramError, FileError, RunError, check_number, check_size
 from engram.files import check_plain, read_json, sealed, unseal, write_whole
 from engram.probe import watch
 from engram.sweep._lease import Lease
 from engram.sweep._plan import Planned
-from engram.train import RUN_FILES, RunDirectory, Settings, resume, train
+from engram.train import RUN_FILES, RunDirectory, Settings, resume, train, train_together
 
 RESULT, MOST_BYTES = "result.json", 2**24
 Result = dict[str, Any]
@@ -27,36 +27,51 @@ def job_of(runs: Sequence[Planned], out: Path, allow: Sequence[str] = ()) -> dic
     found = [
         {"folder": str(out / run.folder), "identity": run.identity, "settings": run.settings.to_dict()} for run in runs
     ]
-    return {"runs": found, "allow": list(allow)}
+    return {"runs": found, "allow": list(allow), "together": bool(runs[0].kind)}
 
 
-def work(job: Mapping[str, Any], stale: int = 0, tell: Tell | None = None) -> list[Result]:
+def work(job: Mapping[str, Any], stale: Sequence[int] = (), tell: Tell | None = None) -> list[Result]:
     """Train the runs of a job to their end, from where they are; what is done is not done again.
 
     Args:
         job: of :func:`job_of`.
-        stale: the number of a lease whose owner is dead.
+        stale: for each run, the number of a lease whose owner is dead, or 0.
         tell: is told of the progress.
 
     Raises:
         Held: if another process works on it.
         EngramError, OSError: if a run failed; started again, it goes on.
     """
-    folders = [Path(run["folder"]) for run in job["runs"]]
-    for folder in folders:
-        folder.mkdir(parents=True, exist_ok=True)
-    home = folders[0]  # of several, the first has the lease of all
-    lease = Lease.take(home, stale)
-    if lease is None:
-        raise Held(f"{home} is being worked on by another process")
+    runs = [_Run(Path(each["folder"]), each["identity"], each["settings"]) for each in job["runs"]]
+    leases = _leases([run.folder for run in runs], stale)
     try:
-        for run in job["runs"]:
-            if result_of(Path(run["folder"]), run["identity"]) is None:
-                _finish(run, tuple(job.get("allow", ())), tell)
-        found = [result_of(Path(run["folder"]), run["identity"]) for run in job["runs"]]
+        if left := [run for run in runs if result_of(run.folder, run.identity) is None]:
+            _finish(left, bool(job.get("together")), tuple(job.get("allow", ())), tell)
+        found = [result_of(run.folder, run.identity) for run in runs]
         return [result for result in found if result is not None]
     finally:
-        lease.release()
+        for lease in leases:
+            lease.release()
+
+
+class _Run(NamedTuple):
+    folder: Path
+    identity: str
+    settings: dict[str, Any]
+
+
+def _leases(folders: list[Path], stale: Sequence[int]) -> list[Lease]:
+    """A lease of every folder, or of none."""
+    taken: list[Lease] = []
+    for folder, dead in zip(folders, stale or [0] * len(folders), strict=True):
+        folder.mkdir(parents=True, exist_ok=True)
+        lease = Lease.take(folder, dead)
+        if lease is None:
+            for each in taken:
+                each.release()
+            raise Held(f"{folder} is being worked on by another process")
+        taken.append(lease)
+    return taken
 
 
 def result_of(folder: Path, identity: str) -> Result | None:
@@ -72,35 +87,55 @@ def result_of(folder: Path, identity: str) -> Result | None:
     return found if found.get("identity") == identity and found.get("status") in ("done", "diverged") else None
 
 
-def _finish(job: Mapping[str, Any], allow: tuple[str, ...], tell: Tell | None) -> None:
-    """Train one run to its end and write its result."""
-    folder = Path(job["folder"])
-    settings = Settings.from_dict(job["settings"], allow)
-    step = None if tell is None else lambda step, loss: tell(0, step, loss)
+def _finish(runs: list[_Run], together: bool, allow: tuple[str, ...], tell: Tell | None) -> None:
+    """Train runs to their end and write their results. What cannot be resumed is started again."""
+    train_all = _train_together if together else _train_each
     try:
-        run = _trained(folder, settings, allow, step)
-        result = {"status": "done", "results": run.facts["results"], "best": run.facts.get("best")}
-    except DivergedError as error:
-        run = RunDirectory(folder, allow)
-        result = {"status": "diverged", "reason": str(error).partition(". ")[0], "results": {}, "best": None}
-    result |= {"parameters": run.facts["parameters"], "identity": job["identity"]}
-    write_whole(folder / RESULT, sealed(result))
-
-
-def _trained(folder: Path, settings: Settings, allow: tuple[str, ...], tell: Any) -> RunDirectory:
-    """A run that is done: as it is, resumed, or started; one that cannot be resumed is started again."""
-    observe = watch if settings.machine.probe_every else None
-    try:
-        if (folder / "run.json").exists():
-            run = RunDirectory(folder, allow)
-            if run.settings.resolved() != settings.resolved():
-                raise RunError(f"{folder} has other settings")
-            return run if run.status == "done" else resume(folder, observe=observe, allow=allow, tell=tell)
+        found = train_all(runs, allow, tell)
     except BusyError:
         raise
-    except RunError:
-        clear(folder)  # damaged: a file was taken away or changed
-    return train(settings, folder.parent, folder.name, observe=observe, tell=tell)
+    except RunError:  # damaged: a file was taken away or changed
+        for run in runs:
+            clear(run.folder)
+        found = train_all(runs, allow, tell)
+    for run, done in zip(runs, found, strict=True):
+        write_whole(run.folder / RESULT, sealed({**_outcome(done), "identity": run.identity}))
+
+
+def _outcome(run: RunDirectory) -> Result:
+    facts = run.facts
+    if run.status == "done":
+        result: Result = {"status": "done", "results": facts["results"], "best": facts.get("best")}
+    else:  # a loss that is not finite: what else stops a run raises
+        result = {"status": "diverged", "results": {}, "reason": str(facts["reason"]).partition(". ")[0]}
+    return {**result, "parameters": facts["parameters"]}
+
+
+def _train_together(runs: list[_Run], allow: tuple[str, ...], tell: Tell | None) -> list[RunDirectory]:
+    settings = [Settings.from_dict(run.settings, allow) for run in runs]
+    observe = watch if any(each.machine.probe_every for each in settings) else None
+    return train_together(settings, [run.folder for run in runs], tell=tell, observe=observe)
+
+
+def _train_each(runs: list[_Run], allow: tuple[str, ...], tell: Tell | None) -> list[RunDirectory]:
+    return [_train(run, number, allow, tell) for number, run in enumerate(runs)]
+
+
+def _train(run: _Run, number: int, allow: tuple[str, ...], tell: Tell | None) -> RunDirectory:
+    """A run that has ended: as it is, resumed, or started."""
+    folder, settings = run.folder, Settings.from_dict(run.settings, allow)
+    more: dict[str, Any] = {"observe": watch if settings.machine.probe_every else None}
+    if tell is not None:
+        more["tell"] = lambda step, loss: tell(number, step, loss)
+    try:
+        if not (folder / "run.json").exists():
+            return train(settings, folder.parent, folder.name, **more)
+        found = RunDirectory(folder, allow)
+        if found.settings.resolved() != settings.resolved():
+            raise RunError(f"{folder} has other settings")
+        return found if found.status == "done" else resume(folder, allow=allow, **more)
+    except DivergedError:
+        return RunDirectory(folder, allow)
 
 
 def clear(folder: Path) -> None:

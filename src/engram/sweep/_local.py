@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -22,7 +22,7 @@ class Engine(Protocol):
     slots: int
     """How many jobs it can work on at once."""
 
-    def submit(self, number: int, job: Mapping[str, Any], stale: int) -> None:
+    def submit(self, number: int, job: Mapping[str, Any], stale: Sequence[int]) -> None:
         """Start a job; only called while fewer than ``slots`` are under way."""
 
     def events(self, seconds: float) -> list[Event]:
@@ -53,7 +53,7 @@ class Local:
         self.workers: list[_Worker] = []
         self.heard: queue.SimpleQueue[tuple[_Worker, Event]] = queue.SimpleQueue()
 
-    def submit(self, number: int, job: Mapping[str, Any], stale: int) -> None:
+    def submit(self, number: int, job: Mapping[str, Any], stale: Sequence[int]) -> None:
         idle = next((worker for worker in self.workers if worker.number is None), None)
         if idle is None:
             idle = _Worker(self.heard, self.threads, self.log)
@@ -109,7 +109,7 @@ class _Worker:
         self.hearing = threading.Thread(target=self._hear, args=(heard,), daemon=True)
         self.hearing.start()
 
-    def send(self, number: int, job: Mapping[str, Any], stale: int) -> None:
+    def send(self, number: int, job: Mapping[str, Any], stale: Sequence[int]) -> None:
         self.number = number
         with suppress(OSError, ValueError):  # it died: that is heard
             print(json.dumps({"number": number, "job": job, "stale": stale}), file=self.process.stdin, flush=True)

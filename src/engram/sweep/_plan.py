@@ -11,6 +11,7 @@ from engram.imports import code_hash, is_outside
 from engram.runs import Where
 from engram.sweep._budget import within_budget
 from engram.sweep._file import SweepFile
+from engram.sweep._together import kind_of
 from engram.tasks import Task, task_name
 from engram.train import Settings, score_names
 
@@ -33,8 +34,8 @@ class Planned:
     """The number of its ladder; -1 if it is on none."""
     place: int = 0
     """Its place on the ladder."""
-    group: tuple[str, ...] = ()
-    """The hashes of the runs it trains together with, itself included; empty if it trains alone."""
+    kind: str = ""
+    """Runs of one kind may train together; "" for one that trains alone."""
 
     @property
     def folder(self) -> str:
@@ -55,8 +56,6 @@ class Plan:
     over: str = ""
     """What the ladder goes over."""
     retries: int = 2
-    notes: tuple[str, ...] = ()
-    """What a person should know: which runs train together."""
     _before: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -109,7 +108,8 @@ def make_plan(file: SweepFile, allow: Sequence[str] = ()) -> Plan:
         values = {SHOWN_AS.get(name, name): row.get(name) for name in file.varied}
         if "parameters" in row:
             values = {"hidden": settings.model.hidden} | values
-        runs.append(Planned(values, settings, identity(settings), ladder, place))
+        kind = kind_of(settings) if file.together and ladder < 0 else ""
+        runs.append(Planned(values, settings, identity(settings, together=bool(kind)), ladder, place, kind))
     if file.ladder is not None and runs:
         _check_scores(file.ladder.solved, runs[0].settings.task)
     varied = ("hidden", *file.varied) if any("hidden" in run.values for run in runs) else file.varied
@@ -123,12 +123,14 @@ def plan_of_seeds(settings: Settings, seeds: Iterable[int], name: str) -> Plan:
     runs = []
     for seed in seeds:
         own = _of_sweep(settings.replace(seed=seed))
-        runs.append(Planned({"seed": seed}, own, identity(own)))
+        kind = kind_of(own)
+        runs.append(Planned({"seed": seed}, own, identity(own, together=bool(kind)), kind=kind))
     return Plan(name, tuple(runs), ("seed",))
 
 
-def identity(settings: Settings, group: Sequence[str] = ()) -> str:
-    """The hash of all that decides the result of a run: settings, version, code outside engram, and its group."""
+def identity(settings: Settings, together: bool = False) -> str:
+    """The hash of all that decides the result of a run: settings, version, code outside engram, and whether it trains
+    together with others."""
     values = settings.resolved().to_dict()
     values["machine"] = {name: v for name, v in values["machine"].items() if name not in WITHOUT_EFFECT}
     named = {
@@ -138,7 +140,7 @@ def identity(settings: Settings, group: Sequence[str] = ()) -> str:
     for part, (name, kind) in named.items():
         if is_outside(name):  # the same on every machine, wherever the file is
             values[part]["name"] = f"{name.rpartition(':')[2]} {code_hash(kind)}"
-    return seal({"settings": values, "engram": __version__, "group": sorted(group)})
+    return seal({"settings": values, "engram": __version__, "together": together})
 
 
 def _of_sweep(settings: Settings) -> Settings:

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from engram.sweep._job import Result, job_of, result_of
 from engram.sweep._lease import Watch
 from engram.sweep._local import Engine, Event
 from engram.sweep._plan import Plan, Planned
+from engram.sweep._together import in_parts
 
 WAIT = 0.2
 """Seconds between two looks at what has changed."""
@@ -55,7 +56,7 @@ class Sweep:
         """All results by identity. Ctrl-C lets the jobs under way save, and raises KeyboardInterrupt."""
         self.out.mkdir(parents=True, exist_ok=True)
         self.results = read_results(self.plan, self.out)
-        self.waiting.extend(unit for unit in units(self.plan) if any(run.identity not in self.results for run in unit))
+        self.waiting.extend(units(self.plan, self.results, self.engine.slots))
         try:
             self._start()
             while self.running or self.waiting or self.elsewhere:
@@ -81,7 +82,7 @@ class Sweep:
                 self.waiting.append(unit)
             if not may_start:
                 continue
-            stale = self.watch.stale(self.out / unit[0].folder)
+            stale = self._stale(unit)
             if stale is None:
                 self.elsewhere.append(unit)
                 self.observe("elsewhere", unit, {})
@@ -98,6 +99,11 @@ class Sweep:
             return False
         return found
 
+    def _stale(self, unit: Unit) -> list[int] | None:
+        """For each run, the number of a dead process's lease or 0; None if a living one has one of them."""
+        found = [self.watch.stale(self.out / run.folder) for run in unit]
+        return None if None in found else [number for number in found if number is not None]
+
     def _look_elsewhere(self) -> None:
         """Runs of other processes: done, or left behind by a dead one, or still theirs."""
         if time.monotonic() - self.looked < AGAIN:
@@ -108,7 +114,7 @@ class Sweep:
             found = [result_of(self.out / run.folder, run.identity) for run in unit]
             if all(found):
                 self._done(unit, found)
-            elif self.watch.stale(self.out / unit[0].folder) is None:
+            elif self._stale(unit) is None:
                 self.elsewhere.append(unit)
             else:
                 self.waiting.appendleft(unit)
@@ -136,13 +142,15 @@ class Sweep:
         self.observe("done", unit, {"results": results})
 
     def _failed(self, unit: Unit, reason: str) -> None:
-        attempts = self.attempts[unit[0].identity] = self.attempts.get(unit[0].identity, 0) + 1
-        if attempts > self.plan.retries:
-            self.failed |= {run.identity: reason for run in unit}
-            self.observe("failed", unit, {"reason": reason})
-        else:
-            self.waiting.append(unit)
-            self.observe("again", unit, {"reason": reason})
+        """Once more, and alone: one of several that train together may have brought the others down."""
+        for run in unit:
+            attempts = self.attempts[run.identity] = self.attempts.get(run.identity, 0) + 1
+            if attempts > self.plan.retries:
+                self.failed[run.identity] = reason
+                self.observe("failed", (run,), {"reason": reason})
+            else:
+                self.waiting.append((run,))
+                self.observe("again", (run,), {"reason": reason})
 
     def _stop(self) -> None:
         """Jobs save; a second Ctrl-C does not wait for them."""
@@ -154,12 +162,13 @@ class Sweep:
                     self.running.pop(event["number"], None)
 
 
-def units(plan: Plan) -> list[Unit]:
-    """What trains as one, in the order of the plan."""
-    found: dict[Any, list[Planned]] = {}
+def units(plan: Plan, results: Container[str], workers: int) -> list[Unit]:
+    """What is left to train, in the order of the plan: runs of one kind in parts, the others one by one."""
+    kinds: dict[str, list[Planned]] = {}
     for run in plan.runs:
-        found.setdefault(run.group or run.identity, []).append(run)
-    return [tuple(runs) for runs in found.values()]
+        if run.identity not in results:
+            kinds.setdefault(run.kind or run.identity, []).append(run)
+    return [tuple(runs[part]) for runs in kinds.values() for part in in_parts(len(runs), workers)]
 
 
 def read_results(plan: Plan, out: Path) -> dict[str, Result]:

@@ -18,7 +18,7 @@ from engram.train._settings_optimiser import Group, Optimiser
 from engram.train._together import train_together
 from engram.train._toml import to_toml
 from engram.train._trained import evaluate, load_network
-from engram.train._why_not_together import why_not_together
+from engram.train._why_not_together import keeps_bits, why_not_together
 from engram.train._worker import Worker
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "allowing",
     "evaluate",
     "groups_of",
+    "keeps_bits",
     "load_network",
     "make_fabric",
     "make_network",

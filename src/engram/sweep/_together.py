@@ -1,0 +1,69 @@
+"""Which runs of a sweep train as one batched model: small ones that differ in seed and rates only.
+
+A member's bits do not depend on its companions, so that which runs of a kind are put together, and how many, is left to
+whoever starts them: serial, parallel and resumed sweeps give the same results. They are not those of a run alone in the
+last bits, so that training together is part of a run's hash.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from engram.files import seal
+from engram.train import Settings, keeps_bits, make_network, why_not_together
+
+SMALL = 2**18
+"""Multiplications of a time step, B H^2 L, up to which runs gain by training together: above, arithmetic and not the
+overhead of a step takes the time (engram bench ensemble)."""
+MOST = 8
+"""Runs that train together at most."""
+MAY_DIFFER = {
+    "optimiser": ("lr", "lr_orthogonal", "weight_decay", "clip"),
+    "machine": ("save_every", "log_every", "probe_every", "tensorboard"),
+}
+SIZES = {"model": ("hidden", "layers", "embedding")}
+
+
+def kind_of(settings: Settings) -> str:
+    """Equal for runs that may train together; "" for one that trains alone."""
+    model = settings.model
+    if settings.budget.batch * model.hidden**2 * model.layers > SMALL:
+        return ""
+    values = settings.resolved().to_dict() | {"seed": 0}
+    kind = _without(values, MAY_DIFFER)
+    shape = _without(kind, SIZES) | {"task": type(settings.task).__name__, "budget": ""}
+    return seal(kind) if _fits(_Trial(settings, seal(shape))) else ""
+
+
+def _without(values: dict[str, Any], names: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    left = {group: {n: v for n, v in values[group].items() if n not in names[group]} for group in names}
+    return values | left
+
+
+class _Trial:
+    """Settings that stand for all of one shape: what can train together does not depend on sizes."""
+
+    def __init__(self, settings: Settings, shape: str) -> None:
+        self.settings, self.shape = settings, shape
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Trial) and self.shape == other.shape
+
+    def __hash__(self) -> int:
+        return hash(self.shape)
+
+
+@lru_cache(maxsize=1024)
+def _fits(trial: _Trial) -> bool:
+    """Whether such runs can train together, and in the same bits whoever their companions are."""
+    settings = trial.settings
+    with torch.random.fork_rng(devices=()):
+        return why_not_together([settings]) == "" and keeps_bits(make_network(settings), settings.budget.batch)
+
+
+def in_parts(count: int, workers: int) -> Iterable[slice]:
+    """Runs of one kind cut into parts: one for each worker, and none larger than ``MOST``."""
+    size = max(1, min(MOST, -(-count // workers)))
+    return (slice(start, start + size) for start in range(0, count, size))
