@@ -1,0 +1,53 @@
+"""Which rows of a list, and in which order."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any
+
+from engram.errors import unknown
+from engram.runs._row import Row
+from engram.runs._where import Where
+
+OWN = ("age", *(each.name for each in fields(Row) if each.name not in ("settings", "scores")))
+"""Names that every row has."""
+
+
+def select(rows: Sequence[Row], where: str = "", sort: str = "", also: Iterable[str] = ()) -> list[Row]:
+    """The rows for which a condition holds, in the order of a name (``-name``: the largest first).
+
+    Args:
+        rows: all of them; their order stays where nothing is said, and among equals.
+        where: a condition such as ``task=copy and hidden>64``; default: all rows.
+        sort: a name, such as ``score`` or ``-created``. Rows without it come last.
+        also: names that may be used though no row has them. Any other is refused, with the nearest name.
+    """
+    found, now = list(rows), time.time()
+    known = tuple(names_of(rows, also)) if rows else None  # without runs no name is known, and none is wrong
+    if where:
+        test = Where(where, known)
+        found = [row for row in found if test(row.flat(now))]
+    name = sort.removeprefix("-").replace("-", "_")
+    if name and known is not None and name not in known:
+        raise unknown("name to sort by", name, known)
+    if name:
+        keys = {id(row): _key(row.flat(now).get(name)) for row in found}
+        there = [row for row in found if keys[id(row)] is not None]
+        missing = [row for row in found if keys[id(row)] is None]
+        found = sorted(there, key=lambda row: keys[id(row)] or (0, 0), reverse=sort.startswith("-")) + missing
+    return found
+
+
+def names_of(rows: Iterable[Row], also: Iterable[str] = ()) -> list[str]:
+    """All names that these rows know, and some more."""
+    names = {*OWN, *also}
+    for row in rows:
+        names.update(row.settings, row.scores)
+    return sorted(names)
+
+
+def _key(value: Any) -> tuple[int, Any] | None:
+    """Numbers before texts, for they cannot be compared."""
+    if value is None or value == "":
+        return None
+    return (0, value) if isinstance(value, int | float) else (1, str(value))
