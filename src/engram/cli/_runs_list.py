@@ -60,4 +60,4 @@ class ListRuns:
 
 def _as_json(out: Path, row: Row) -> dict[str, Any]:
     """All that is known of a run; ``run`` is what other commands take."""
-    return {"run": str(out / row.name), **row.flat(), "settings": row.settings, "scores": row.scores}
+    return {"run": str(out / row.name), **row.flat(), "settings": {**row.settings}, "scores": {**row.scores}}

@@ -17,11 +17,11 @@ RIGHT = ("size", "seed", "parameters", "time", "age")
 
 def runs_table(out: Path, rows: Sequence[Row]) -> str:
     """One line per run; on a terminal long names are shortened to its width."""
-    now = time.time()
+    now, before = time.time(), "" if out == Path() else f"{out}/"
     width = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
     lines = [
         (
-            printable(str(out / row.name)),
+            printable(f"{before}{row.name}"),
             row.task,
             row.model.rpartition(":")[2],
             size(row),

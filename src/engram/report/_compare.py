@@ -43,7 +43,8 @@ def compare_figure(found: Comparison, path: Path | None) -> Iterator["Figure"]:
         for axes in figure.axes:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
                 handles.setdefault(label, handle)
-        figure.legend([*handles.values()], [*handles], loc="outside lower left", ncols=2)
+        names = sorted(handles, key=lambda label: int(label.split(":")[0].split()[0]))
+        figure.legend([handles[name] for name in names], names, loc="outside lower left", ncols=2)
         for axes, score in zip(figure.axes, scores, strict=True):
             label_right(axes, [*_levels(axes, found, score), *_numbers(found, score)])
         yield figure

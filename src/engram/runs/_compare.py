@@ -14,6 +14,9 @@ from engram.runs._row import Row, read_row, with_truth
 
 NOT_COMPARED = ("seed", "device", "threads", "save_every", "log_every", "probe_every", "tensorboard")
 """Settings that two runs of one group may have different: the seed, and what does not decide the result."""
+FIRST = ("task", "model", "hidden", "layers", "delay", "length", "lr")
+DERIVED = ("lr_orthogonal", "cosine_steps", "embedding", "validate_every")
+"""What people look for first in what differs, and what mostly follows from other settings."""
 Points = list[tuple[int, float]]
 
 
@@ -120,9 +123,10 @@ def compare_runs(folders: Sequence[Path | str]) -> Comparison:
         found.setdefault(_decisive(run.row), []).append(run)
     groups = list(found.values())
     names = dict.fromkeys(name for group in groups for name in group[0].row.settings if name not in NOT_COMPARED)
-    differs = tuple(name for name in names if len({repr(group[0].row.settings.get(name)) for group in groups}) > 1)
+    differs = [name for name in names if len({repr(group[0].row.settings.get(name)) for group in groups}) > 1]
+    differs.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST) + (name in DERIVED))
     groups.sort(key=_rank if len({run.row.metric for run in runs}) == 1 else lambda group: 0.0)
-    return Comparison(tuple(_group(k, group, differs) for k, group in enumerate(groups, 1)), differs)
+    return Comparison(tuple(_group(k, group, differs) for k, group in enumerate(groups, 1)), tuple(differs))
 
 
 def _read(folder: Path) -> ComparedRun:
@@ -148,7 +152,7 @@ def _decisive(row: Row) -> tuple[Any, ...]:
 
 def _rank(group: list[ComparedRun]) -> float:
     """The best mean score first, those without one last."""
-    row, score = group[0].row, Spread.of(run.row.score for run in group)
+    row, score = group[0].row, _group(0, group, ()).score
     if score is None:
         return math.inf
     return -score.mean if larger_is_better(row.metric) else score.mean
@@ -156,14 +160,15 @@ def _rank(group: list[ComparedRun]) -> float:
 
 def _group(number: int, runs: list[ComparedRun], differs: Sequence[str]) -> Group:
     rows = [run.row for run in runs]
+    scored = [row for row in rows if row.scored_on != "valid"] or rows  # tests and validations are not mixed
     settings = {name: rows[0].settings.get(name) for name in differs}
     return Group(
         number,
         _label(rows, settings),
         settings,
         tuple(runs),
-        score=Spread.of(row.score for row in rows),
-        loss=Spread.of(row.loss for row in rows),
+        score=Spread.of(row.score for row in scored),
+        loss=Spread.of(row.loss for row in scored),
         seconds=Spread.of(row.seconds for row in rows),
         steps=Spread.of(row.step for row in rows),
         parameters=rows[0].parameters,

@@ -29,7 +29,19 @@ def compare_table(found: Comparison) -> tuple[list[str], list[list[str]]]:
     named = ["runs"] if several else ["run"]
     tasks = [] if "task" in found.differs or len(found.groups) == 1 else ["task"]
     metric = found.metrics[0] if len(found.metrics) == 1 else "score"
-    head = ["", *named, *tasks, *found.differs, metric, "chance", "loss", "parameters", "steps", "seconds", "status"]
+    head = [
+        "",
+        *named,
+        *tasks,
+        *found.differs,
+        metric,
+        "chance",
+        "loss",
+        "parameters",
+        "steps taken",
+        "seconds",
+        "status",
+    ]
     return head, [_cells(group, several, bool(tasks), len(found.metrics) > 1) for group in found.groups]
 
 
@@ -37,13 +49,15 @@ def _cells(group: Group, several: bool, task: bool, with_metric: bool) -> list[s
     row = group.first
     name = str(len(group.runs)) if several else printable(str(group.runs[0].folder))
     score = spread_words(group.score)
+    if group.score is not None and group.score.count < len(group.runs):
+        score += f" ({group.score.count} of {len(group.runs)})"
     statuses = dict.fromkeys(run.row.status for run in group.runs)
     count = {status: sum(run.row.status == status for run in group.runs) for status in statuses}
     return [
         str(group.number),
         name,
         *([row.task] if task else []),
-        *("-" if value is None else str(value) for value in group.settings.values()),
+        *(_said(value) for value in group.settings.values()),
         f"{row.metric} {score}" if with_metric and score else score,
         "" if row.chance is None else f"{row.chance:.3g}",
         spread_words(group.loss),
@@ -52,6 +66,10 @@ def _cells(group: Group, several: bool, task: bool, with_metric: bool) -> list[s
         spread_words(group.seconds, ".3g"),
         ", ".join(status if len(statuses) == 1 else f"{count[status]} {status}" for status in statuses),
     ]
+
+
+def _said(value: Any) -> str:
+    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def compare_json(found: Comparison) -> dict[str, Any]:

@@ -10,8 +10,9 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
+from functools import cached_property
 from pathlib import Path
 from types import UnionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -26,7 +27,7 @@ NAME = ".index.sqlite"
 MOST = 2**29
 """Bytes of an index that are read at most: some 2,000 per run."""
 LAYOUT = (
-    "CREATE TABLE runs (name BLOB PRIMARY KEY, stamp TEXT NOT NULL, later TEXT NOT NULL, row TEXT NOT NULL)",
+    "CREATE TABLE runs (name BLOB PRIMARY KEY, stamp TEXT, later TEXT, row TEXT, settings TEXT, scores TEXT)",
     "CREATE TABLE seal (version INTEGER NOT NULL, sha256 TEXT NOT NULL)",
 )
 VERSION = 1
@@ -36,11 +37,37 @@ WORTH = 50
 
 
 class Entry(NamedTuple):
-    """What the index has of a run: the row as JSON, and the stamps of the files it was read from."""
+    """What the index has of a run: the stamps of the files it was read from, and the row in three JSON texts."""
 
     stamp: str
     later: str
     row: str
+    settings: str
+    scores: str
+
+
+class Later(Mapping[str, Any]):
+    """An object that is read out of its JSON text when somebody looks into it: most lists need no settings."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def _object(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self.text)
+        except (ValueError, RecursionError):  # an index that somebody made by hand
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._object[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._object)
+
+    def __len__(self) -> int:
+        return len(self._object)
 
 
 def list_runs(out: Path | str) -> list[Row]:
@@ -57,7 +84,7 @@ def list_runs(out: Path | str) -> list[Row]:
             entry, row = _read(place)
             changed += 1
         entries[key] = entry
-        rows.append(with_truth(row, place.folder))
+        rows.append(with_truth(row, place.folder) if row.status == "running" else row)
     if changed * WORTH > len(rows) or len(stored) > 2 * len(rows):
         write_index(out, entries)
     return sorted(rows, key=lambda row: (-(row.created or 0.0), row.name))
@@ -65,18 +92,18 @@ def list_runs(out: Path | str) -> list[Row]:
 
 def _fresh(place: Place, entry: Entry | None) -> tuple[Entry, Row | None]:
     """The row out of the index, if nothing has changed since; only runs that may go on are looked at more closely."""
-    nothing = Entry("", "", "")
+    nothing = Entry(*5 * [""])
     if entry is None or entry.stamp != place.stamp or (entry.later and entry.later != later_stamp(place.folder)):
         return nothing, None
-    row = _row_of(place.name, entry.row)
+    row = _row_of(place.name, entry)
     return (entry, row) if row is not None else (nothing, None)
 
 
 def _read(place: Place) -> tuple[Entry, Row]:
     later = later_stamp(place.folder)  # before it is read: what changes meanwhile is found the next time
     row = read_row(place.folder, place.name)
-    said = {name: value for name, value in vars(row).items() if name != "name"}
-    return Entry(place.stamp, "" if row.status == "done" else later, json.dumps(said)), row
+    texts = map(json.dumps, ({name: getattr(row, name) for name in TYPES}, row.settings, row.scores))
+    return Entry(place.stamp, "" if row.status == "done" else later, *texts), row
 
 
 def _types(hint: Any) -> tuple[type, ...]:
@@ -84,16 +111,16 @@ def _types(hint: Any) -> tuple[type, ...]:
     return (*kinds, int) if float in kinds else kinds
 
 
-TYPES = {name: _types(hint) for name, hint in get_type_hints(Row).items() if name != "name"}
+TYPES = {name: _types(hint) for name, hint in get_type_hints(Row).items() if name not in ("name", "settings", "scores")}
 
 
-def _row_of(name: str, text: str) -> Row | None:
+def _row_of(name: str, entry: Entry) -> Row | None:
     """A row out of the index, if it has the form of one."""
     try:
-        values = json.loads(text)
+        values = json.loads(entry.row)
         if values.keys() != TYPES.keys() or not all(isinstance(values[key], TYPES[key]) for key in values):
             return None
-        return Row(name, **values)
+        return Row(name, **values, settings=Later(entry.settings), scores=Later(entry.scores))
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -132,7 +159,7 @@ def _packed(entries: Mapping[bytes, Entry]) -> bytes:
         for statement in LAYOUT:
             database.execute(statement)
         rows = sorted((name, *entry) for name, entry in entries.items())
-        database.executemany("INSERT INTO runs VALUES (?, ?, ?, ?)", rows)
+        database.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", rows)
         database.execute("INSERT INTO seal VALUES (?, ?)", (VERSION, _seal(rows)))
         database.commit()
         return database.serialize()
@@ -147,14 +174,14 @@ def _unpacked(content: bytes) -> dict[bytes, Entry]:
         found = database.execute("SELECT type, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name LIMIT 3")
         if found.fetchall() != [("table", statement) for statement in LAYOUT]:
             raise FileError("it has another layout")
-        rows = database.execute("SELECT name, stamp, later, row FROM runs ORDER BY name").fetchall()
+        rows = database.execute("SELECT * FROM runs ORDER BY name").fetchall()
         if database.execute("SELECT version, sha256 FROM seal LIMIT 2").fetchall() != [(VERSION, _seal(rows))]:
             raise FileError("its content does not match its seal")
     return {name: Entry(*rest) for name, *rest in rows}
 
 
 def _seal(rows: Iterable[tuple[Any, ...]]) -> str:
-    """The hash of all rows; raises TypeError or AttributeError where a row is not bytes and three texts."""
+    """The hash of all rows; raises TypeError or AttributeError where a row is not bytes and texts."""
     total = hashlib.sha256()
     for name, *texts in rows:
         total.update(b"%d %s" % (len(name), name))

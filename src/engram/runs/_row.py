@@ -4,7 +4,7 @@ import math
 import time
 from calendar import timegm
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +56,29 @@ class Row:
     """Of training."""
     created: float | None = None
     """Seconds since 1970."""
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     """All settings by the names of the flags, with the options of task and model."""
-    scores: dict[str, Any] = field(default_factory=dict)
+    scores: Mapping[str, Any] = field(default_factory=dict)
     """All scores of the best weights by split: test_accuracy, valid_loss."""
 
-    def flat(self, now: float | None = None) -> dict[str, Any]:
-        """Everything by name, for conditions and for JSON; ``age`` is in seconds."""
-        own = {name: value for name, value in vars(self).items() if name not in ("settings", "scores")}
-        age = None if self.created is None else max(0.0, (time.time() if now is None else now) - self.created)
-        return {**self.settings, **self.scores, **own, "age": age}
+    @property
+    def age(self) -> float | None:
+        """Seconds since it was made."""
+        return None if self.created is None else max(0.0, time.time() - self.created)
+
+    def get(self, name: str) -> Any:
+        """What goes by this name: one of the above, a setting or a score; None where there is none."""
+        if name in OWN:
+            return getattr(self, name)
+        return self.scores[name] if name in self.scores else self.settings.get(name)
+
+    def flat(self) -> dict[str, Any]:
+        """Everything by name."""
+        return {**self.settings, **self.scores, **{name: getattr(self, name) for name in OWN}}
+
+
+OWN = ("age", *(each.name for each in fields(Row) if each.name not in ("settings", "scores")))
+"""Names that every row has."""
 
 
 def read_row(folder: Path, name: str) -> Row:

@@ -12,13 +12,18 @@ from engram.run_files import RESULT
 class Place(NamedTuple):
     """A run directory that was found."""
 
+    out: Path
+    """The folder that was searched."""
     name: str
-    """Its path within the folder that was searched, with forward slashes."""
-    folder: Path
+    """Its path within that, with forward slashes."""
     stamp: str
     """What changes when its run.json does."""
     changed: int
     """When that was, in nanoseconds since 1970."""
+
+    @property
+    def folder(self) -> Path:
+        return self.out / self.name
 
 
 def find_runs(out: Path) -> Iterator[Place]:
@@ -51,9 +56,8 @@ def _folders(out: Path) -> list[str]:
 
 
 def _place(out: Path, name: str) -> Place | None:
-    folder = out / name
-    stamp, changed = _stamp(f"{folder}/run.json")
-    return Place(name, folder, stamp, changed) if stamp else None
+    stamp, changed = _stamp(f"{out}/{name}/run.json")
+    return Place(out, name, stamp, changed) if stamp else None
 
 
 def _stamp(path: Path | str) -> tuple[str, int]:

@@ -1,16 +1,11 @@
 """Which rows of a list, and in which order."""
 
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from typing import Any
 
 from engram.errors import unknown
-from engram.runs._row import Row
+from engram.runs._row import OWN, Row
 from engram.runs._where import Where
-
-OWN = ("age", *(each.name for each in fields(Row) if each.name not in ("settings", "scores")))
-"""Names that every row has."""
 
 
 def select(rows: Sequence[Row], where: str = "", sort: str = "", also: Iterable[str] = ()) -> list[Row]:
@@ -22,20 +17,27 @@ def select(rows: Sequence[Row], where: str = "", sort: str = "", also: Iterable[
         sort: a name, such as ``score`` or ``-created``. Rows without it come last.
         also: names that may be used though no row has them. Any other is refused, with the nearest name.
     """
-    found, now = list(rows), time.time()
-    known = tuple(names_of(rows, also)) if rows else None  # without runs no name is known, and none is wrong
+    found, also = list(rows), {*also}
     if where:
-        test = Where(where, known)
-        found = [row for row in found if test(row.flat(now))]
+        test, names = Where(where), Where(where).names
+        if _strange(names, rows, also):
+            Where(where, tuple(names_of(rows, also)))  # says which
+        found = [row for row in found if test({name: row.get(name) for name in names})]
     name = sort.removeprefix("-").replace("-", "_")
-    if name and known is not None and name not in known:
-        raise unknown("name to sort by", name, known)
+    if name and _strange([name], rows, also):
+        raise unknown("name to sort by", name, names_of(rows, also))
     if name:
-        keys = {id(row): _key(row.flat(now).get(name)) for row in found}
+        keys = {id(row): _key(row.get(name)) for row in found}
         there = [row for row in found if keys[id(row)] is not None]
         missing = [row for row in found if keys[id(row)] is None]
         found = sorted(there, key=lambda row: keys[id(row)] or (0, 0), reverse=sort.startswith("-")) + missing
     return found
+
+
+def _strange(names: Iterable[str], rows: Sequence[Row], also: set[str]) -> bool:
+    """Whether no row has one of these names; without rows no name is known, and none is wrong."""
+    new = {*names}.difference(OWN, also)
+    return bool(rows) and not all(any(name in row.settings or name in row.scores for row in rows) for name in new)
 
 
 def names_of(rows: Iterable[Row], also: Iterable[str] = ()) -> list[str]:
