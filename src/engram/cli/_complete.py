@@ -32,7 +32,7 @@ def _candidates(before: list[str], begun: str) -> Iterable[str]:
     if "below" in command:
         if len(before) == 1 and not begun.startswith("-"):
             return [*command["below"], *(_words(before, begun, command["words"]) if command["alone"] else ())]
-        command = command["below"].get(before[1], command)
+        command = command["below"].get("".join(before[1:2]), command)
     options = options_after(before)
     if begun.startswith("-"):
         return [*options, "--help"]

@@ -5,6 +5,8 @@ import io
 import os
 import secrets
 import tarfile
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -24,8 +26,8 @@ def archive_run(folder: Path | str) -> Path:
     with links in it.
     """
     folder = Path(folder)
-    path = folder.with_name(folder.name + ENDING)
     with alone_in(folder):
+        path = folder.with_name(folder.name + ENDING)
         if os.path.lexists(path):
             raise RunError(f"{printable(str(path))} is there already: rename it, or the run")
         found = contents(folder)
@@ -36,8 +38,8 @@ def archive_run(folder: Path | str) -> Path:
         names = [name for name in found.files if name != "lock"]
         new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
         try:
-            hashes = _pack(folder, [*found.folders], names, new)
-            _compare(folder, hashes, new)
+            _pack(folder, found.folders, names, new)
+            _compare(folder, new)
             _appear(new, path)
         except OSError as error:
             raise RunError(
@@ -50,9 +52,8 @@ def archive_run(folder: Path | str) -> Path:
     return path
 
 
-def _pack(folder: Path, folders: list[str], names: list[str], new: Path) -> dict[str, str]:
-    """Write the archive; the hash of each file as it was read."""
-    hashes: dict[str, str] = {}
+def _pack(folder: Path, folders: Iterable[str], names: Iterable[str], new: Path) -> None:
+    """Write the archive."""
     with new.open("xb") as file:
         with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=6) as archive:
             for name in ("", *folders):
@@ -63,26 +64,28 @@ def _pack(folder: Path, folders: list[str], names: list[str], new: Path) -> dict
                     about.type, about.linkname = tarfile.REGTYPE, ""  # two names of one file are packed as two files
                     about.size = os.fstat(content.fileno()).st_size
                     archive.addfile(about, content)
-                    content.seek(0)
-                    hashes[f"{folder.name}/{name}"] = _hash(content)
         file.flush()
         os.fsync(file.fileno())
-    return hashes
 
 
-def _compare(folder: Path, hashes: dict[str, str], new: Path) -> None:
-    """The archive as it is on disk has these files, and the folder has them still."""
+def _compare(folder: Path, new: Path) -> None:
+    """The archive, read back, has the same files as the folder."""
     packed: dict[str, str] = {}
     try:
         with tarfile.open(new, mode="r:gz") as archive:
             for member in archive:
                 if member.isfile() and (content := archive.extractfile(member)) is not None:
                     packed[member.name] = _hash(content)
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise RunError(
             f"the archive of {printable(str(folder))} cannot be read back ({error}); the run is intact"
         ) from None
-    if packed != hashes or {*packed} != {f"{folder.name}/{name}" for name in contents(folder).files if name != "lock"}:
+    there: dict[str, str] = {}
+    for name in contents(folder).files:
+        if name != "lock":
+            with _opened(folder / name) as content:
+                there[f"{folder.name}/{name}"] = _hash(content)
+    if packed != there:
         raise RunError(f"{printable(str(folder))} changed while it was packed; nothing was removed: try again")
 
 

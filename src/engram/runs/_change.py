@@ -47,8 +47,9 @@ def delete(gone: Path, folder: Path) -> None:
 def rename_run(folder: Path | str, name: str) -> Path:
     """Give a run directory another name in the same folder. One of a sweep is refused: it is found by its name."""
     folder = Path(folder)
-    new = folder.with_name(check_name(name))
+    check_name(name)
     with alone_in(folder):
+        new = folder.with_name(name)
         if any(entry.name == RESULT or entry.name.startswith(LEASE) for entry in folder.iterdir()):
             raise RunError(f"{printable(str(folder))} is of a sweep, which finds it by its name: it keeps that name")
         try:

@@ -30,6 +30,7 @@ LAYOUT = (
     "CREATE TABLE runs (name BLOB PRIMARY KEY, stamp TEXT, later TEXT, row TEXT, settings TEXT, scores TEXT)",
     "CREATE TABLE seal (version INTEGER NOT NULL, sha256 TEXT NOT NULL)",
 )
+HEAD = b"SQLite format 3\0"
 VERSION = 1
 """Of what a row says: an index of another version is made again."""
 WORTH = 50
@@ -167,6 +168,8 @@ def _packed(entries: Mapping[bytes, Entry]) -> bytes:
 
 def _unpacked(content: bytes) -> dict[bytes, Entry]:
     """Raises what sqlite3 raises, or FileError, where the content is not an index as we write it."""
+    if not content.startswith(HEAD):  # an empty content makes sqlite3 raise MemoryError
+        raise FileError("it is not an SQLite file")
     with closing(sqlite3.connect(":memory:")) as database:
         database.deserialize(content)
         database.execute("PRAGMA trusted_schema = OFF")

@@ -17,9 +17,9 @@ from torch import Tensor
 from engram.errors import RunError
 from engram.files import beside, prepare, publish, read_bounded, read_json, sealed, sha256, sync_folder, unseal
 from engram.places import free_memory
-from engram.run_files import CHECKPOINTS
+from engram.run_files import CHECKPOINTS as FILES
 
-TENSORS, VALUES, OLD_TENSORS, OLD_VALUES = CHECKPOINTS
+TENSORS, VALUES, OLD_TENSORS, OLD_VALUES = FILES
 VERSION = 1
 MOST_VALUES = 2**26
 """Bytes of a JSON file that are read at most."""
