@@ -117,7 +117,7 @@ def load(name: str) -> Any:
 def _check_group(words: list[str]) -> None:
     """Refuse a group of commands without one of them, unless it does something by itself."""
     known = catalogue()["commands"].get(words[0], {})
-    if "below" not in known or known["alone"]:
+    if "below" not in known or (known["alone"] and known["words"]):  # the next word may be anything
         return
     if len(words) == 1 and not known["alone"]:
         raise OptionError(f"engram {words[0]} needs a {known['noun']}, one of: {', '.join(known['below'])}")
