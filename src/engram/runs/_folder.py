@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from engram.errors import FileError, RunError
+from engram.errors import BusyError, FileError, RunError
 from engram.files import beside, check_plain, printable
 from engram.run_files import FILES, LEASE, RESULT, in_use
 
@@ -80,7 +80,7 @@ def check_run_folder(folder: Path) -> None:
             f"{_shown(folder)} has another run within it, {_shown(Path(inner[0]).parent)}: take that out first"
         )
     if in_use(folder):
-        raise RunError(_used(folder))
+        raise BusyError(_used(folder))
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def alone_in(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        raise RunError(_used(folder)) from None
+        raise BusyError(_used(folder)) from None
     try:
         yield
     finally:
