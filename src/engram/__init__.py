@@ -25,6 +25,7 @@ _ROOMS = (
     "nn",
     "probe",
     "report",
+    "runs",
     "tasks",
     "train",
 )

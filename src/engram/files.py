@@ -201,7 +201,7 @@ def printable(text: str) -> str:
     >>> printable("done\\n2026 all is well")
     'done 2026 all is well'
     """
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def one_line(text: str, most: int = 2000) -> str:

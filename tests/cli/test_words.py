@@ -12,7 +12,7 @@ WRONG = {
     "trian copy": "unknown command 'trian': .* Did you mean 'train'?",
     "Train copy": "Did you mean 'train'?",
     "evalute runs/x": "Did you mean 'evaluate'?",
-    "frobnicate": "unknown command 'frobnicate': expected one of bench, certify, completion, convert, demo, evaluate",
+    "frobnicate": "unknown command 'frobnicate': expected one of bench, certify, compare, completion, convert, demo",
     "--frobnicate": "unknown option --frobnicate of engram: the name of a command comes first",
     "-x": "unknown option -x of engram",
     "copy": "unknown command 'copy'",

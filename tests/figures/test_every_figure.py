@@ -13,9 +13,11 @@ import torch
 
 from engram import bench, report
 from engram.maps import haar
+from engram.runs import compare_runs
 from engram.tasks import Copy
 from engram.theory import sizings
 from engram.train import RunDirectory, Settings
+from made_runs import make_run
 from readable import strange_colors
 from tiers import slow, slow_but
 
@@ -51,10 +53,16 @@ def recall(path: Path) -> None:
     report.plot_recall(ends_together, 0.125, "Copying problem, 100 blank steps", path)
 
 
+def compare(path: Path) -> None:
+    runs = [make_run(path.with_name(f"r{k}"), hidden=16 + k // 2, seed=k % 2, accuracy=0.1 * k) for k in range(6)]
+    report.plot_compare(compare_runs(runs), path)
+
+
 PLOTS = {
     **{f"plot_{name}": lambda path, name=name: getattr(bench, f"plot_{name}")(stored(f"bench-{name}"), path)
        for name in ("cells", "certify", "layers", "linear", "maps", "products", "runs", "token", "train")},
     "plot_atlas": lambda path: report.plot_atlas(stored("atlas"), path),
+    "plot_compare": compare,
     "plot_curves": curves,
     "plot_rac": lambda path: report.plot_rac(3, 6, path),
     "plot_recall": recall,

@@ -19,6 +19,8 @@ COMMANDS = {
     "resume": "_resume:Resume",
     "sweep": "_sweep:SWEEP",
     "evaluate": "_evaluate:Evaluate",
+    "runs": "_runs:RUNS",
+    "compare": "_compare:Compare",
     "certify": "_certify:CERTIFY",
     "verify": "_verify:Verify",
     "probe": "_probe:Probe",
@@ -113,11 +115,11 @@ def load(name: str) -> Any:
 
 
 def _check_group(words: list[str]) -> None:
-    """Refuse a group of commands without one of them."""
+    """Refuse a group of commands without one of them, unless it does something by itself."""
     known = catalogue()["commands"].get(words[0], {})
-    if "below" not in known or known["alone"]:
+    if "below" not in known or (known["alone"] and known["words"]):  # the next word may be anything
         return
-    if len(words) == 1:
+    if len(words) == 1 and not known["alone"]:
         raise OptionError(f"engram {words[0]} needs a {known['noun']}, one of: {', '.join(known['below'])}")
-    if not words[1].startswith("-") and words[1] not in known["below"]:
+    if len(words) > 1 and not words[1].startswith("-") and words[1] not in known["below"]:
         raise unknown(known["noun"], words[1], known["below"])

@@ -1,6 +1,7 @@
 """What may come next on the command line, for the scripts of ``engram completion``: from the catalogue, in no time."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from engram.cli._catalogue import catalogue, names, options_after
@@ -30,15 +31,15 @@ def _candidates(before: list[str], begun: str) -> Iterable[str]:
     command = commands[before[0]]
     if "below" in command:
         if len(before) == 1 and not begun.startswith("-"):
-            return [*command["below"], *(_words(before, command["words"]) if command["alone"] else ())]
-        command = command["below"].get(before[1], command)
+            return [*command["below"], *(_words(before, begun, command["words"]) if command["alone"] else ())]
+        command = command["below"].get("".join(before[1:2]), command)
     options = options_after(before)
     if begun.startswith("-"):
         return [*options, "--help"]
     takes = options.get(before[-1])
     if takes is not None and before[-1].startswith("-"):
         return _values(before[-1], takes)
-    return _words(before, command["words"])
+    return _words(before, begun, command["words"])
 
 
 def _values(flag: str, takes: Any) -> Iterable[str]:
@@ -48,18 +49,20 @@ def _values(flag: str, takes: Any) -> Iterable[str]:
     return names({"--model": "models", "--task": "tasks"}.get(flag, ""))
 
 
-def _words(before: list[str], takes: list[Any]) -> Iterable[str]:
+def _words(before: list[str], begun: str, takes: list[Any]) -> Iterable[str]:
     """A word that stands alone: one of a list, a task, a run, or a name of what is listed."""
     if before[0] == "train":
         return () if {*before} & {*names("tasks")} else names("tasks")
     if before[0] == "list" and len(before) == 2:
         return names(before[1])
     if "RUN" in takes:
-        return _runs()
+        return _runs(begun)
     return takes[0] if takes and isinstance(takes[0], list) and len(before) == 1 else ()
 
 
-def _runs() -> list[str]:
-    from engram.cli._runs import runs_below
+def _runs(begun: str) -> list[str]:
+    """Runs below here, and below the folder that the word names so far: ``sweeps/delay/co``."""
+    from engram.cli._run_words import runs_below
 
-    return [str(run) for run in runs_below()]
+    folder = begun.rpartition("/")[0]
+    return [str(run) for run in [*runs_below(), *(runs_below(Path(folder)) if folder else ())]]

@@ -9,7 +9,7 @@ import numpy as np
 from cyclopts import Parameter
 
 from engram.cli._console import terminal
-from engram.cli._runs import Allow, check_run
+from engram.cli._run_words import Allow, check_run
 from engram.convert import WeightedAutomaton, word_values
 from engram.errors import EngramError, OptionError
 from engram.models import Embedding, EveryStep

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from engram.cli._console import terminal
 from engram.cli._converted import compared, load_run, settings_of, write_run
-from engram.cli._runs import Allow, Run
+from engram.cli._run_words import Allow, Run
 from engram.errors import EngramError, OptionError
 from engram.nn import RNN
 from engram.train import load_network

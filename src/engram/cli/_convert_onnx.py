@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import torch
 from cyclopts import Parameter
 
-from engram.cli._runs import Allow, Run, check_run
+from engram.cli._run_words import Allow, Run, check_run
 from engram.convert import sample_input, to_onnx
 from engram.errors import OptionError
 from engram.train import load_network

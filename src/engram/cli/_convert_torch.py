@@ -10,7 +10,7 @@ import torch
 from cyclopts import Parameter
 from torch import nn
 
-from engram.cli._runs import Allow, Run, check_run
+from engram.cli._run_words import Allow, Run, check_run
 from engram.errors import OptionError
 from engram.files import write_whole
 from engram.nn import GRU, LSTM, RNN

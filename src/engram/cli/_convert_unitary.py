@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engram.cli._console import terminal
 from engram.cli._converted import load_run, settings_of, write_run
-from engram.cli._runs import Allow, Run
+from engram.cli._run_words import Allow, Run
 from engram.convert import to_orthogonal
 from engram.errors import OptionError
 from engram.models import Embedding, Network

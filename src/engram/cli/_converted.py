@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engram.cli._runs import check_run
+from engram.cli._run_words import check_run
 from engram.errors import OptionError, RunError
 from engram.models import EveryStep, Network
 from engram.nn import LinearRNN

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from engram.cli._console import terminal
 from engram.cli._options import apart, read_options
-from engram.cli._runs import Allow, Run, check_run
+from engram.cli._run_words import Allow, Run, check_run
 from engram.cli._verdict import verdict
 from engram.errors import OptionError, unknown
 from engram.files import printable

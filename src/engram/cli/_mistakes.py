@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnknownOptionError
 
 from engram.cli._catalogue import catalogue
-from engram.cli._runs import newest_run
+from engram.cli._run_words import newest_run
 from engram.errors import EngramError, OptionError, unknown
 
 RENAMED = {"--every": "--probe-every"}

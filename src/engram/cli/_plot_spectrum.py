@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from torch import Tensor
 
 from engram.cli._console import terminal
-from engram.cli._runs import Allow, check_run
+from engram.cli._run_words import Allow, check_run
 from engram.errors import OptionError, check_size
 from engram.files import printable
 from engram.models import make_core

@@ -13,7 +13,7 @@ from torch import nn
 
 from engram.cli._console import for_tables, terminal
 from engram.cli._options import apart, read_options
-from engram.cli._runs import Allow, check_run
+from engram.cli._run_words import Allow, check_run
 from engram.errors import OptionError, check_choice
 from engram.imports import load
 from engram.probe import PARTS, Cost, Profile, profile, profile_run

@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 
-from engram.cli._runs import Allow, Run, check_run
+from engram.cli._run_words import Allow, Run, check_run
 from engram.cli._show_run import show_run
 from engram.probe import watch
 from engram.train import resume

@@ -1,43 +1,24 @@
-"""Run directories by what people type."""
+"""``engram runs``: a list, and what can be done to runs."""
 
-from difflib import get_close_matches
-from pathlib import Path
-from typing import Annotated
+from engram.cli._command import Group
+from engram.cli._runs_archive import ArchiveRuns
+from engram.cli._runs_list import ListRuns
+from engram.cli._runs_remove import RemoveRuns
+from engram.cli._runs_rename import RenameRun
 
-from cyclopts import Parameter
+RUNS = Group(
+    """List runs, newest first: task, model, size, status, best score beside that without memory, time, age.
 
-from engram.errors import RunError
-from engram.files import printable
+    A condition compares settings, options of task and model, and scores: --where "task=copy and hidden>64",
+    "status=killed", "test_accuracy>0.9 or not model=lstm", "age<3600".
 
-Run = Annotated[Path, Parameter(name="RUN", metavar="RUN")]
-"""A word that stands alone: a run directory."""
-Allow = Annotated[tuple[str, ...], Parameter(metavar="NAME", consume_multiple=False)]
-"""Packages and files whose code a run may import; the flag may be given several times."""
-
-
-def runs_below(folder: Path = Path()) -> list[Path]:
-    """The runs in a folder and in the folders within it, newest first."""
-    found = [path.parent for pattern in ("*/run.json", "*/*/run.json") for path in folder.glob(pattern)]
-    return sorted(found, key=lambda run: run.joinpath("run.json").stat().st_mtime, reverse=True)
-
-
-def newest_run() -> Path | None:
-    """The newest run below the current folder."""
-    return next(iter(runs_below()), None)
-
-
-def check_run(folder: Path) -> None:
-    """Refuse what is not a run, with the name of the run that was probably meant."""
-    path = folder / "run.json"
-    if path.exists() or path.is_symlink():  # a link is for the library to refuse
-        return
-    fault = "there is no such folder" if not folder.exists() else "it has no run.json" if folder.is_dir() else "a file"
-    runs = {str(run): run.name for run in runs_below()}
-    near = [name for name, last in runs.items() if last == folder.name] or get_close_matches(str(folder), runs, n=1)
-    if near and not folder.exists():
-        cure = f"Did you mean {near[0]}?"
-    elif runs:
-        cure = f"The newest run here is {next(iter(runs))}"
-    else:
-        cure = "Runs are made by: engram train TASK"
-    raise RunError(f"{printable(str(folder))} is not a run: {fault}. {cure}")
+    Examples:
+        engram runs
+        engram runs --where "task=copy and hidden>64" --sort -score
+        engram runs --out sweeps/delay --json
+        engram runs remove runs/first
+    """,
+    "action",
+    {"remove": RemoveRuns, "rename": RenameRun, "archive": ArchiveRuns},
+    default=ListRuns,
+)

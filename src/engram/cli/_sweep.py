@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from engram.cli._command import Group
-from engram.cli._runs import Allow
+from engram.cli._run_words import Allow
 from engram.cli._sweep_example import EXAMPLE
 from engram.cli._sweep_run import run_plan, workers_for
 from engram.cli._sweep_show import show_plan

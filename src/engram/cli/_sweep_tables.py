@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from engram.cli._console import terminal
-from engram.cli._runs import Allow
+from engram.cli._run_words import Allow
 from engram.cli._sweep_show import show_table
 from engram.errors import OptionError
 from engram.files import write_whole

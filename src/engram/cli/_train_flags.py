@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from engram.cli._command import option
 from engram.cli._docs import docs_of
 from engram.cli._model_options import help_of, in_words
-from engram.cli._runs import Allow
+from engram.cli._run_words import Allow
 from engram.errors import OptionError
 from engram.models import model_class, options_of
 from engram.tasks import TASKS, Task

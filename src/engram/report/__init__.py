@@ -2,6 +2,8 @@
 
 from engram.report._atlas import atlas_page, atlas_summary
 from engram.report._atlas_figure import plot_atlas
+from engram.report._compare import plot_compare
+from engram.report._compare_page import compare_page, write_text
 from engram.report._curves import plot_curves
 from engram.report._probe import probe_page, write_probe_page
 from engram.report._rac import plot_rac
@@ -12,7 +14,9 @@ from engram.report._spectrum import plot_spectrum
 __all__ = [
     "atlas_page",
     "atlas_summary",
+    "compare_page",
     "plot_atlas",
+    "plot_compare",
     "plot_curves",
     "plot_rac",
     "plot_recall",
@@ -20,4 +24,5 @@ __all__ = [
     "plot_spectrum",
     "probe_page",
     "write_probe_page",
+    "write_text",
 ]

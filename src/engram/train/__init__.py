@@ -1,7 +1,7 @@
 """A run: settings, a loop, and a directory that survives being stopped at any instant."""
 
+from engram.run_files import FILES as RUN_FILES
 from engram.train._denormals import without_denormals
-from engram.train._directory import FILES as RUN_FILES
 from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
 from engram.train._files import allowing

@@ -17,10 +17,9 @@ from torch import Tensor
 from engram.errors import RunError
 from engram.files import beside, prepare, publish, read_bounded, read_json, sealed, sha256, sync_folder, unseal
 from engram.places import free_memory
+from engram.run_files import CHECKPOINTS as FILES
 
-TENSORS, VALUES = "checkpoint.safetensors", "checkpoint.json"
-OLD_TENSORS, OLD_VALUES = "checkpoint-before.safetensors", "checkpoint-before.json"
-FILES = (TENSORS, VALUES, OLD_TENSORS, OLD_VALUES)
+TENSORS, VALUES, OLD_TENSORS, OLD_VALUES = FILES
 VERSION = 1
 MOST_VALUES = 2**26
 """Bytes of a JSON file that are read at most."""

@@ -10,18 +10,14 @@ from typing import Any
 import torch
 
 from engram import __version__
-from engram.errors import EngramError, OptionError, RunError, StoppedError, check_number, check_size
-from engram.files import beside, parse_json, prepare, publish, read_bounded, read_json
+from engram.errors import EngramError, OptionError, RunError, StoppedError
+from engram.files import beside, prepare, publish, read_json
 from engram.imports import code_hash, is_outside
 from engram.loops import status as loop_status
-from engram.tasks import task_name
-from engram.train._checkpoint import FILES as CHECKPOINTS
+from engram.run_files import FILES, MOST_FACTS, read_metrics
+from engram.tasks import Task, task_name
 from engram.train._files import check_plain_in, locked, resume_command
 from engram.train._settings import Settings
-
-FILES = ("run.json", "metrics.jsonl", "stdout.log", "curves.svg", "lock", *CHECKPOINTS)
-MOST_FACTS, MOST_METRICS = 2**24, 2**28
-"""Bytes of run.json and metrics.jsonl that are read at most."""
 
 
 class RunDirectory:
@@ -63,6 +59,7 @@ class RunDirectory:
             "status": "new",
             "settings": settings.to_dict(),
             "seed": settings.seed,
+            **_floor(settings.task),
             "versions": versions(settings),
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "command": command,
@@ -80,8 +77,7 @@ class RunDirectory:
         """The lines of metrics.jsonl. A last line that was cut off by a kill is left out."""
         path = self.folder / "metrics.jsonl"
         try:
-            lines = read_bounded(path, MOST_METRICS).split(b"\n")[:-1] if path.exists() else []
-            return [_metric(line) for line in lines]
+            return read_metrics(path)
         except ValueError as error:
             raise RunError(f"{path} cannot be read ({error}): it was changed by another program") from None
 
@@ -131,16 +127,12 @@ def _grouped(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _metric(line: bytes) -> dict[str, Any]:
-    """A line of metrics.jsonl: a step, a split, and numbers by name."""
-    values = parse_json(line, finite=False)
-    if not isinstance(values, dict) or not isinstance(values.get("split"), str):
-        raise ValueError(f"a line has a step and a split, got {values!r:.60}")
-    check_size("step", values.get("step"), least=0)
-    for name, value in values.items():
-        if name != "split":
-            check_number(name, value)
-    return values
+def _floor(task: Task) -> dict[str, Any]:
+    """What is reached without memory, for lists of runs: they make no tasks."""
+    try:
+        return {"metric": task.metric, "chance": task.chance, "memoryless_baseline": task.memoryless_baseline}
+    except EngramError:  # of a data set that is not here
+        return {"metric": task.metric}
 
 
 def _write_facts(path: Path, facts: dict[str, Any]) -> None:

@@ -11,6 +11,9 @@ from filelock import FileLock, Timeout
 from engram.errors import BusyError, FileError, RunError, StoppedError
 from engram.files import check_plain, open_to_append
 
+MOMENT = 0.1
+"""Seconds to wait for a lock: ``engram runs`` may look at it, which takes microseconds."""
+
 
 def resume_command(folder: Path, allow: Sequence[str] = ()) -> str:
     """The command that resumes this run, ready to type."""
@@ -37,7 +40,7 @@ def locked(folder: Path) -> Iterator[None]:
     check_plain_in(folder, "lock")
     lock = FileLock(folder / "lock")
     try:
-        lock.acquire(blocking=False)
+        lock.acquire(timeout=MOMENT, poll_interval=0.01)
     except Timeout:
         raise BusyError(f"{folder} is in use by another process: wait for it, or stop it first") from None
     try:

@@ -1,13 +1,10 @@
 """Which score of a validation is to get better, and in which direction that is."""
 
 import math
-import re
 from collections.abc import Iterable
 
 from engram.errors import OptionError, unknown
-
-SMALLER = ("loss", "mse", "rmse", "mae", "error", "nll", "bits", "bpc", "perplexity")
-LARGER = ("accuracy", "r2", "f1", "auc", "return", "reward", "score", "success")
+from engram.run_files import larger_is_better
 
 
 class Score:
@@ -23,12 +20,12 @@ class Score:
         direction, _, self.name = text.rpartition(":")
         if self.name not in known:
             raise unknown("score to stop by", self.name, known)
-        word = re.split(r"[^a-z0-9]+", self.name.lower())[-1]
-        if direction not in ("", "min", "max") or (not direction and word not in SMALLER + LARGER):
+        larger = {"max": True, "min": False, "": larger_is_better(self.name)}.get(direction)
+        if larger is None:
             raise OptionError(
                 f"stop_by={text!r} does not tell whether larger is better: write max:{self.name} or min:{self.name}"
             )
-        self.larger = direction == "max" or (not direction and word in LARGER)
+        self.larger = larger
 
     @property
     def worst(self) -> float:

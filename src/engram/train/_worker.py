@@ -107,7 +107,7 @@ class Worker:
     @contextmanager
     def recorded(self) -> Iterator[None]:
         """A block after which the run has ended, well or by what was raised; run.json says which."""
-        status, reason = "failed", "an error of the program"
+        status, reason, diverged = "failed", "an error of the program", False
         try:
             yield
             status, reason = "done", ""
@@ -120,7 +120,7 @@ class Worker:
             status, reason = "stopped", f"interrupted at step {self.loop.step}"
             raise
         except DivergedError as error:
-            reason = f"{error}. {self._keep_good()}"
+            reason, diverged = f"{error}. {self._keep_good()}", True
             raise DivergedError(reason) from error
         except StoppedError as error:
             reason = str(error)
@@ -130,7 +130,13 @@ class Worker:
                 self.report.close()
                 self.metrics.close()
                 with suppress(StoppedError, OSError):  # the disk may be full
-                    self.run.note(status=status, reason=reason, step=self.loop.step)
+                    self._end(status=status, reason=reason, diverged=diverged)
+
+    def _end(self, **facts: Any) -> None:
+        """The last entries of run.json."""
+        loop = self.loop
+        best = loop.best if loop.best_weights else None
+        self.run.note(**facts, step=loop.step, seconds=round(loop.seconds, 3), best=best)
 
     def _keep_good(self) -> str:
         """After a loss that is not finite: the last state that gave a finite one is the one to go back to."""
@@ -196,7 +202,7 @@ class Worker:
             results[split] = loop.evaluate(split, self.interrupt.check)
             self._line(split, results[split])
         if self.leads:
-            self.run.note(results=results, best=loop.best if loop.best_weights else None)
+            self.run.note(results=results)
 
     def _line(self, split: str, scores: dict[str, float]) -> None:
         if self.leads:

@@ -1,0 +1,63 @@
+"""The figure and the page of several runs: from one to fifty, with seeds, ends and tasks of any kind."""
+
+from pathlib import Path
+
+import pytest
+
+from engram.errors import RunError
+from engram.report import compare_page, plot_compare
+from engram.runs import compare_runs
+from made_runs import make_run
+from tiers import slow_but
+
+
+def many(out: Path, count: int, seeds: int) -> list[Path]:
+    return [
+        make_run(out / f"r{k}", validations=8, hidden=16 + k // seeds, seed=k % seeds, accuracy=0.2 + 0.7 * k / count)
+        for k in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "seeds"), slow_but([(1, 1), (2, 1), (6, 3), (50, 10), (50, 1), (7, 1)], [(6, 3), (50, 1)])
+)
+def test_readable(count: int, seeds: int, tmp_path: Path) -> None:
+    found = compare_runs(many(tmp_path / "runs", count, seeds))
+    assert len(found.groups) == count // seeds
+    plot_compare(found, tmp_path / "figure.svg")
+    text = (tmp_path / "figure.svg").read_text()
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_two_tasks_one_step_and_an_end(tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path / "copy", validations=1),
+        make_run(tmp_path / "adding", task="adding", metric="mse"),
+        make_run(tmp_path / "bad", status="failed", diverged=True, results=..., seed=1),
+        make_run(tmp_path / "long", model="a" * 300, hidden=99),
+    ]
+    (tmp_path / "empty").mkdir()
+    plot_compare(compare_runs(runs), tmp_path / "figure.svg")
+
+
+def test_nothing_to_plot(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", validations=0)
+    with pytest.raises(RunError, match="no metrics yet"):
+        plot_compare(compare_runs([run]), tmp_path / "figure.svg")
+    assert not (tmp_path / "figure.svg").exists()
+    assert "no metrics yet" in compare_page(compare_runs([run]))
+
+
+def test_page(tmp_path: Path) -> None:
+    """Names of strangers stay text, and nothing is loaded from elsewhere."""
+    runs = [*many(tmp_path, 4, 2), make_run(tmp_path / "<script>alert(1)<", model="<b>&x")]
+    page = compare_page(compare_runs(runs))
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert "&lt;b&gt;&amp;x" in page
+    assert "prefers-color-scheme: dark" in page
+    assert page.count("<svg") == 1
+    assert 'src="' not in page
+    assert "@import" not in page
+    assert page.count("<tr>") == 1 + 3 + 1 + 5
+    assert page == compare_page(compare_runs(runs))

@@ -1,0 +1,64 @@
+"""Which rows, in which order."""
+
+import pytest
+
+from engram.errors import OptionError
+from engram.runs import Row, list_runs, select
+from made_runs import make_run
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+    out = tmp_path_factory.mktemp("runs")
+    for k, (model, hidden) in enumerate([("exprnn", 64), ("lstm", 128), ("exprnn", 128), ("gru", 32)]):
+        make_run(out / f"r{k}", model=model, hidden=hidden, seed=k, accuracy=0.2 * k, delay=5 + k)
+    make_run(out / "r4", status="failed", results=..., best=None, validations=0, model="lstm")
+    (out / "r5").mkdir()
+    (out / "r5" / "run.json").write_text("no")
+    return list_runs(out)
+
+
+@pytest.mark.parametrize(
+    ("where", "names"),
+    [
+        ("hidden>64", ["r1", "r2"]),
+        ("model=exprnn and hidden>64", ["r2"]),
+        ("test_accuracy>=0.4", ["r2", "r3"]),
+        ("score>0.5", ["r3"]),
+        ("status=damaged", ["r5"]),
+        ("status=failed or delay=6", ["r1", "r4"]),
+        ("name=r3", ["r3"]),
+        ("age<1", ["r5"]),
+        ("not status=done", ["r4", "r5"]),
+        ("hidden>1000", []),
+    ],
+)
+def test_where(rows: list[Row], where: str, names: list[str]) -> None:
+    found = select(rows, where)
+    assert sorted(row.name for row in found if where != "age<1" or row.name == "r5") == names
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"),
+    [
+        ("score", ["r0", "r1", "r2", "r3"]),
+        ("-score", ["r3", "r2", "r1", "r0"]),
+        ("-hidden", ["r1", "r2", "r0", "r3", "r4"]),
+        ("delay", ["r0", "r4", "r1", "r2", "r3"]),
+        ("-test-accuracy", ["r3", "r2", "r1", "r0"]),
+    ],
+)
+def test_sort(rows: list[Row], sort: str, first: list[str]) -> None:
+    """Rows without the value come last, whatever the order."""
+    found = [row.name for row in select(sorted(rows, key=lambda row: row.name), sort=sort)]
+    assert found[: len(first)] == first
+    assert len(found) == len(rows)
+
+
+def test_unknown_names(rows: list[Row]) -> None:
+    with pytest.raises(OptionError, match="Did you mean 'hidden'"):
+        select(rows, "hiden=3")
+    with pytest.raises(OptionError, match="Did you mean 'score'"):
+        select(rows, sort="-scoer")
+    assert select(rows, "rho>3 and task=copy", also=["rho"]) == []
+    assert select([], "anything=3", "whatever") == []
