@@ -16,7 +16,7 @@ from engram.loops._export import as_scan, exporting, fits_scan, in_form
 from engram.loops._function import LoopFunction, run_forward, variant_of
 from engram.loops._module_views import named
 from engram.loops._plain import scan
-from engram.loops._several import SeveralLoops
+from engram.loops._several import several_loops
 from engram.loops._single_step import single_step
 from engram.loops._steps import check_sizes
 from engram.loops._trace_cell import tensors_read
@@ -87,7 +87,7 @@ def _call(
 ) -> Any:
     tensors = _tensors(found.traced, cell, input, state)
     if members():
-        return SeveralLoops.apply(found, reverse, all_steps, *tensors)
+        return several_loops(found, reverse, all_steps, tensors)
     if observed() or input.is_meta:
         from engram.loops._operator import operator
 

@@ -71,8 +71,8 @@ class Plan:
     """dL/d of each field of the new state, as the backward loop is given it."""
     sources: dict[int, Source]
     """Where to find each row value that outgoing nodes and sums over rows read."""
-    functions: dict[bool, Any] = field(default_factory=dict)
-    """What :mod:`._run` made of ``before``, for the forward pass alone and for both."""
+    functions: dict[bool | str, Any] = field(default_factory=dict)
+    """What :mod:`._run` made of ``before``, for the forward pass alone and for both; of ``after``, by that name."""
     forward_nodes: int = 0
     """How many nodes of ``before`` the forward pass needs; they come first."""
     hoist_again: bool = False

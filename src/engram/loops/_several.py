@@ -1,8 +1,8 @@
 """The loop of several models that are trained as one: the first axis of every tensor is the member.
 
-Under ``torch.func.vmap`` (within :func:`engram.maps.together`) the loop is a function with a vmap rule of its own. It
-is given the stacked tensors of all members and makes one call of C for each pass, in which a thread takes one member
-after the other through the loop that it would run alone, with the same bits. Chunks of steps are those of a single
+Under ``torch.func.vmap`` (within :func:`engram.maps.together`) the loop is given the stacked tensors of all members and
+makes one call of C for each pass, in which a thread takes one member after the other through the loop that it would run
+alone, with the same bits. Chunks of steps are those of a single
 member. Plans that C cannot run, or that keep changes of buffers, are run member by member.
 """
 
@@ -22,31 +22,22 @@ from engram.loops._memory import empty
 from engram.loops._program import Plan, Source
 from engram.loops._run import CHUNK_BYTES, RowValues, hoist, loop_outputs, weights_of, width_of
 from engram.loops._several_products import Work, in_one_piece, matmuls, several_column_sums
+from engram.maps import on_stacks
 
 
-class SeveralLoops(torch.autograd.Function):
-    """What a layer calls under vmap; its rule has the stacked tensors."""
+def several_loops(found: Compiled, reverse: bool, all_steps: bool, tensors: list[Tensor]) -> tuple[Tensor, ...]:
+    """What a layer calls under vmap: the outputs (with ``all_steps``) and last states of all members."""
 
-    @staticmethod
-    def forward(found: Compiled, reverse: bool, all_steps: bool, *tensors: Tensor) -> Any:
-        raise NotImplementedError("for several members only")
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, found: Compiled, reverse: bool, all_steps: bool, *tensors: Tensor) -> Any:
-        stacked = [
-            tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-            for tensor, dim in zip(tensors, in_dims[3:], strict=True)
-        ]
-        variant = variant_of(found, [tensor[0] for tensor in stacked[:1]], None)
+    def run(*stacked: Tensor) -> tuple[Tensor, ...]:
+        variant = variant_of(found, [stacked[0][0]], None)
         if in_one_call(variant, stacked[0]):
-            made = StackedFunction.apply(variant, reverse, all_steps, *stacked)
-        else:
-            each = [LoopFunction.apply(found, None, reverse, all_steps, *own) for own in zip(*stacked, strict=True)]
-            made = tuple(map(torch.stack, zip(*each, strict=True)))
-        return made, (0,) * len(made)
+            made: tuple[Tensor, ...] = StackedFunction.apply(variant, reverse, all_steps, *stacked)
+            return made
+        each = [LoopFunction.apply(found, None, reverse, all_steps, *own) for own in zip(*stacked, strict=True)]
+        return tuple(map(torch.stack, zip(*each, strict=True)))
+
+    made: tuple[Tensor, ...] = on_stacks(run, *tensors)
+    return made
 
 
 def in_one_call(variant: Variant, reference: Tensor) -> bool:
@@ -63,7 +54,7 @@ class StackedFunction(torch.autograd.Function):
         keep = any(ctx.needs_input_grad)
         stack = Stack(variant, list(tensors), reverse)
         arrays, final = stack.forward(keep)
-        ctx.variant, ctx.reverse, ctx.all_steps, ctx.names = variant, reverse, all_steps, list(arrays)
+        ctx.stack, ctx.all_steps, ctx.names = stack, all_steps, list(arrays)
         ctx.save_for_backward(*tensors, *arrays.values())
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*(field for field in final if not field.is_floating_point()))
@@ -74,13 +65,12 @@ class StackedFunction(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         count = len(ctx.saved_tensors) - len(ctx.names)
-        tensors, kept = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        kept = ctx.saved_tensors[count:]
         if all(grad is None for grad in grads):
             return (None,) * (3 + count)
         arrays = dict(zip(ctx.names, kept, strict=True))
         grad_output, grad_final = (grads[0], grads[1:]) if ctx.all_steps else (None, grads)
-        stack = Stack(ctx.variant, list(tensors), ctx.reverse)
-        found = stack.backward(grad_output, list(grad_final), arrays, list(ctx.needs_input_grad[3:]))
+        found = ctx.stack.backward(grad_output, list(grad_final), arrays, list(ctx.needs_input_grad[3:]))
         return (None, None, None, *found)
 
 
@@ -193,15 +183,18 @@ class Stack:
         plan, count, states = self.plan, len(self.plan.drives), len(self.plan.states)
         after: dict[int, list[Tensor]] = {}
         if plan.after and any(needs[count + states :]):
+            made = {result for node in plan.after for result in node.results}
+            given = list(dict.fromkeys(a for node in plan.after for a in node.args if a not in made))
+            if "after" not in plan.functions:
+                plan.functions["after"] = _torch.run_shared(plan.graph, plan.after, given)
             for e in range(self.members):
-                found = shared[e] | {value: total[e] for value, total in sums.items()}
-                _torch.run_nodes(plan.graph, plan.after, found)
+                found = plan.functions["after"](*(sums[v][e] if v in sums else shared[e][v] for v in given))
                 for value in {*plan.gradients[count + states :]}:
                     if value is not None and value not in sums:
                         after.setdefault(value, []).append(found[value])
         fields, arriving = iter(carried), {a for a, _ in plan.gradient_loop.carried}
         results: list[Tensor | None] = []
-        given: set[int] = set()
+        seen: set[int] = set()
         for k, value in enumerate(plan.gradients):
             if k < count:
                 gradient = drives[k]
@@ -211,8 +204,8 @@ class Stack:
                 gradient = None
             else:
                 gradient = sums[value] if value in sums else torch.stack(after[value])
-                gradient = gradient.clone() if value in given else gradient  # torch adds to a gradient in place
-                given.add(value)
+                gradient = gradient.clone() if value in seen else gradient  # torch adds to a gradient in place
+                seen.add(value)
             wanted = gradient is not None and needs[k]
             results.append(gradient.view(self.tensors[k].shape) if gradient is not None and wanted else None)
         return results

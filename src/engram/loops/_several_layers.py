@@ -15,33 +15,15 @@ from engram.loops._build import runtime
 from engram.loops._choice import threads
 from engram.loops._products import compiled_for
 from engram.loops._several_products import matmuls, several_column_sums
-from engram.maps import members
+from engram.maps import members, on_stacks
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """``torch.nn.functional.linear``; of several members, each with bits of its own."""
     if not members():
         return F.linear(input, weight, bias)
-    found: Tensor = _SeveralLinear.apply(input, weight, bias)
+    found: Tensor = on_stacks(_StackedLinear.apply, input, weight, bias)
     return found
-
-
-class _SeveralLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        raise NotImplementedError("for several members only")
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, *tensors: Tensor | None) -> tuple[Tensor, int]:
-        input, weight, bias = (
-            tensor if tensor is None else tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor
-            if dim == 0 else tensor.movedim(dim, 0)
-            for tensor, dim in zip(tensors, in_dims, strict=True)
-        )  # fmt: skip
-        return _StackedLinear.apply(input, weight, bias), 0
 
 
 class _StackedLinear(torch.autograd.Function):

@@ -27,7 +27,16 @@ from engram.maps._schur import Schur
 from engram.maps._skew import SKEW_LAWS, delay_matrix, haar, henaff_copy, skew, skew_entries
 from engram.maps._stored import Projected, SoftOrthogonal, Stiefel
 from engram.maps._svd import SpectralMargin, SpectralReflections
-from engram.maps._transforms import members, observed, per_member, together, transformed, without_autocast
+from engram.maps._transforms import (
+    leave,
+    members,
+    observed,
+    on_stacks,
+    per_member,
+    together,
+    transformed,
+    without_autocast,
+)
 
 __all__ = [
     "MAPS",
@@ -58,10 +67,12 @@ __all__ = [
     "free_parameters",
     "haar",
     "henaff_copy",
+    "leave",
     "make_map",
     "mapped_weights",
     "members",
     "observed",
+    "on_stacks",
     "orthogonal",
     "orthogonality_error",
     "per_member",

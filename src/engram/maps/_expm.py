@@ -11,6 +11,8 @@ Gradient, with G = dL/dR, R = q^-1 p and M = q^-* G:   dL/dE = M (I - R)^*,   dL
 through the polynomials.
 """
 
+from collections.abc import Callable
+from functools import cache
 from math import ceil, factorial, isfinite, log2
 from typing import Any
 
@@ -48,13 +50,18 @@ def exp_skew(skew: Tensor) -> Tensor:
 
 
 def _forward(skew: Tensor) -> tuple[Tensor, Saved]:
+    squared = skew @ skew
+    return forward_of(skew, squared, *_plan(skew, squared))
+
+
+def forward_of(skew: Tensor, squared: Tensor, degree: int, halvings: int) -> tuple[Tensor, Saved]:
+    """exp(A), from A and A^2; both may have an axis of several matrices before the last two."""
     powers = skew.new_zeros(POWERS, *skew.shape)
-    torch.mm(skew, skew, out=powers[0])
-    degree, halvings = _plan(skew, powers[0])
+    powers[0] = squared
     if halvings:
         skew, powers[0] = skew * 0.5**halvings, powers[0] * 0.25**halvings
     for k in range(1, degree // 2):
-        torch.mm(powers[0], powers[k - 1], out=powers[k])
+        torch.matmul(powers[0], powers[k - 1], out=powers[k])
     even = _polynomial(powers, degree, 0)
     odd = skew @ _polynomial(powers, degree, 1)
     lu, pivots = torch.linalg.lu_factor(even - odd)
@@ -65,7 +72,7 @@ def _forward(skew: Tensor) -> tuple[Tensor, Saved]:
     return result, (root, powers, lu.contiguous(), pivots, torch.tensor([degree, halvings]))
 
 
-def _backward(
+def backward_of(
     grad: Tensor, skew: Tensor, root: Tensor, powers: Tensor, lu: Tensor, pivots: Tensor, plan: Tensor
 ) -> Tensor:
     degree, halvings = plan.tolist()
@@ -106,7 +113,7 @@ class _Exp(torch.autograd.Function):
         if torch.is_grad_enabled():  # a double backward pass: differentiate torch's own exponential instead
             (found,) = torch.autograd.grad(torch.linalg.matrix_exp(skew), skew, grad, create_graph=True)
             return minus_adjoint(found) / 2
-        return _backward(grad, skew, *others)
+        return backward_of(grad, skew, *others)
 
 
 @torch.library.custom_op("engram::exp_skew", mutates_args=())
@@ -123,7 +130,7 @@ def _(skew: Tensor) -> tuple[Tensor, ...]:
     return result, root, skew.new_empty(POWERS, n, n), lu, skew.new_empty(n, dtype=torch.int32), plan
 
 
-_exp_backward = torch.library.custom_op("engram::exp_skew_backward", _backward, mutates_args=())
+_exp_backward = torch.library.custom_op("engram::exp_skew_backward", backward_of, mutates_args=())
 
 
 @_exp_backward.register_fake
@@ -143,18 +150,24 @@ _exp.register_autograd(
 
 def _plan(skew: Tensor, squared: Tensor) -> tuple[int, int]:
     """The degree, and how often to halve A first."""
-    degrees = DEGREES[torch.float64 if skew.dtype in (torch.float64, torch.complex128) else torch.float32]
     norm = float(torch.linalg.matrix_norm(squared, 1)) ** 0.5
+    return choose(skew.dtype, norm, lambda: float(torch.linalg.matrix_norm(squared @ squared, 1)))
+
+
+def choose(dtype: torch.dtype, norm: float, of_fourth: Callable[[], float]) -> tuple[int, int]:
+    """The degree and the halvings for the root of the norm of A^2, and the norm of A^4, which only large A need."""
+    degrees = DEGREES[torch.float64 if dtype in (torch.float64, torch.complex128) else torch.float32]
     for degree, limit in degrees.items():
         if norm <= limit:
             return degree, 0
     if not isfinite(norm):  # NaN or infinity: let them show in the result
         return max(degrees), 0
-    fourth = float(torch.linalg.matrix_norm(squared @ squared, 1)) ** 0.25  # closer to the spectral radius
+    fourth = of_fourth() ** 0.25  # closer to the spectral radius
     degree, limit = max(degrees.items())
     return degree, max(0, ceil(log2(min(norm, fourth) / limit)))
 
 
+@cache
 def _coefficients(degree: int, first: int) -> list[float]:
     """b_first, b_(first+2), ... of p(A) = sum_j b_j A^j."""
     scale = factorial(degree) / factorial(2 * degree)
@@ -169,7 +182,7 @@ def _polynomial(powers: Tensor, degree: int, first: int) -> Tensor:
     total = powers[0] * others[0]
     for power, coefficient in zip(powers[1:], others[1:], strict=False):
         total.add_(power, alpha=coefficient)
-    total.diagonal().add_(constant)
+    total.diagonal(dim1=-2, dim2=-1).add_(constant)
     return total
 
 

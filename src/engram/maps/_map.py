@@ -46,8 +46,6 @@ class Map(nn.Module, ABC):
     takes_half: ClassVar[bool] = False
     """Whether forward and inverse work in bfloat16 and float16. Where not, such a matrix is built in float32 and
     rounded, and cannot be assigned."""
-    stacks: ClassVar[bool] = False
-    """Whether ``forward`` itself computes the matrices of several models at once (:func:`engram.maps.members`)."""
     angles: ClassVar[slice] = slice(None)
     """Which of the free parameters are the angles of an orthogonal factor: they want a smaller learning rate."""
 
@@ -68,7 +66,7 @@ class Map(nn.Module, ABC):
     def __call__(self, *free: Tensor) -> Tensor:
         """:meth:`forward` in the precision that it needs, whatever autocast says; on the meta device, its shape."""
         kind = free[0].dtype
-        if members() and not self.stacks:
+        if members():
             return self._per_member(free)
         with without_autocast(free[0]):
             if free[0].is_meta and any(not buffer.is_meta for buffer in self.buffers()):

@@ -10,7 +10,9 @@ from engram.maps._cayley import cayley_transform
 from engram.maps._expm import exp_skew
 from engram.maps._map import FreeParameters, Map
 from engram.maps._polar import orthogonality_error, polar
+from engram.maps._several_expm import exponentials
 from engram.maps._skew import SKEW_LAWS, check_law, haar, skew
+from engram.maps._transforms import on_stacks
 
 REPROJECT = 30  # moves of the base after which its rounding errors are removed (M in the source)
 
@@ -124,6 +126,12 @@ class Exponential(Orthogonal):
 
     def retract(self, skew: Tensor, base: Tensor | None = None) -> Tensor:
         return exp_skew(skew) if base is None else base @ exp_skew(skew)
+
+    def _per_member(self, free: tuple[Tensor, ...]) -> Tensor:
+        if self.base.is_complex():
+            return super()._per_member(free)
+        found: Tensor = on_stacks(exponentials, *free, self.base)
+        return found
 
 
 class Cayley(Orthogonal):

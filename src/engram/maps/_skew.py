@@ -21,10 +21,11 @@ def _places(size: int, device: torch.device) -> Tensor:
     return row * size + column
 
 
-_kept_places = cache(_places)
+places_above = cache(_places)
+"""The same, kept: not where operations are recorded."""
 
 
-def _fill(entries: Tensor, size: int, places: Tensor) -> Tensor:
+def fill(entries: Tensor, size: int, places: Tensor) -> Tensor:
     """X - X^* with the entries above the diagonal of X; leading axes are batches."""
     flat = entries.new_zeros(*entries.shape[:-1], size * size).index_copy(-1, places, entries)
     upper = flat.view(*entries.shape[:-1], size, size)
@@ -32,11 +33,11 @@ def _fill(entries: Tensor, size: int, places: Tensor) -> Tensor:
 
 
 class _Skew(torch.autograd.Function):
-    """:func:`_fill`, with the gradient of an entry as G_ij - conj(G_ji)."""
+    """:func:`fill`, with the gradient of an entry as G_ij - conj(G_ji)."""
 
     @staticmethod
     def forward(entries: Tensor, size: int) -> Tensor:
-        return _fill(entries, size, _kept_places(size, entries.device))
+        return fill(entries, size, places_above(size, entries.device))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
@@ -44,13 +45,13 @@ class _Skew(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return (grad - grad.mH).reshape(-1).index_select(0, _kept_places(ctx.size, grad.device)), None
+        return (grad - grad.mH).reshape(-1).index_select(0, places_above(ctx.size, grad.device)), None
 
 
 def _skew(entries: Tensor, size: int) -> Tensor:
     """With a gradient of its own; in torch's operations where torch.compile, export or torch.func look inside."""
     if observed():
-        return _fill(entries, size, _places(size, entries.device))
+        return fill(entries, size, _places(size, entries.device))
     return _Skew.apply(entries, size)
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._functorch import pyfunctorch
+from torch._functorch.vmap import vmap_increment_nesting
 from torch.autograd import forward_ad
 
 _together = False
@@ -39,15 +41,26 @@ def without_autocast(reference: Tensor) -> AbstractContextManager[object]:
 
 
 @contextmanager
-def together() -> Iterator[None]:
-    """A block in which one ``torch.func.vmap`` means several models that are trained as one, each with numbers of its
-    own: their loops, products and maps then run member by member in their fast forms. For the whole process."""
+def together(members: int) -> Iterator[Callable[[Tensor], Tensor]]:
+    """A block under ``torch.func.vmap`` for several models that are trained as one: their loops, products and maps run
+    in forms of their own. For the whole process.
+
+    Gives the function that makes a stacked tensor ``(E, ...)`` one tensor of each member; :func:`leave` is its inverse.
+    """
     global _together
     before, _together = _together, True
     try:
-        yield
+        with vmap_increment_nesting(members, "error") as level:
+            yield lambda stacked: torch._C._functorch._add_batch_dim(stacked, 0, level)
     finally:
         _together = before
+
+
+def leave(tensor: Tensor) -> Tensor:
+    """The stacked tensor ``(E, ...)`` of each member's tensor, to be taken out of :func:`together`."""
+    (interpreter,) = torch._C._functorch.get_interpreter_stack() or ()
+    level, count = interpreter.level(), torch._C._functorch.CVmapInterpreterPtr(interpreter).batchSize()
+    return torch._C._functorch._remove_batch_dim(tensor, level, count, 0)
 
 
 def members() -> bool:
@@ -58,25 +71,37 @@ def members() -> bool:
     return stack is not None and len(stack) == 1 and stack[0].key() == torch._C._functorch.TransformType.Vmap
 
 
-class _PerMember(torch.autograd.Function):
-    @staticmethod
-    def forward(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-        return function(*tensors)
+def on_stacks(function: Callable[..., Any], *tensors: Tensor | None) -> Any:
+    """Where :func:`members` holds: a function of the members' stacked tensors, ``(E, ...)`` each, called once, outside
+    of vmap; a tensor that is the same for all is expanded. It returns a stacked tensor or a tuple of such.
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
+    What a ``vmap`` rule of an autograd.Function does, at a tenth of the time.
+    """
+    level = torch._C._functorch.get_interpreter_stack()[0].level()  # type: ignore[index]
+    stacked = [_stacked(tensor, level) for tensor in tensors]
+    count = next(len(tensor) for tensor, own in stacked if own and tensor is not None)
+    given = [tensor if own or tensor is None else tensor.expand(count, *tensor.shape) for tensor, own in stacked]
+    with pyfunctorch.temporarily_pop_interpreter_stack():
+        found = function(*given)
+    if isinstance(found, Tensor):
+        return torch._C._functorch._add_batch_dim(found, 0, level)
+    return tuple(torch._C._functorch._add_batch_dim(tensor, 0, level) for tensor in found)
 
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, function: Callable[..., Tensor], *tensors: Tensor) -> tuple[Tensor, int]:
-        given = [
-            (tensor,) * info.batch_size if dim is None else tensor.unbind(dim)
-            for tensor, dim in zip(tensors, in_dims[1:], strict=True)
-        ]
-        return torch.stack([function(*own) for own in zip(*given, strict=True)]), 0
+
+def _stacked(tensor: Tensor | None, level: int) -> tuple[Tensor | None, bool]:
+    """The tensor of all members with these along its first axis, if it is one of many."""
+    if tensor is None or not torch._C._functorch.is_batchedtensor(tensor):
+        return tensor, False
+    whole, axis = torch._C._functorch.get_unwrapped(tensor), torch._C._functorch.maybe_get_bdim(tensor)
+    return whole if axis == 0 else whole.movedim(axis, 0), True
 
 
 def per_member(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
     """Where :func:`members` holds: a function of each member's tensors, called for one member after the other, as if
     each were alone. At least one of the tensors differs from member to member."""
-    found: Tensor = _PerMember.apply(function, *tensors)
+
+    def of_all(*stacked: Tensor) -> Tensor:
+        return torch.stack([function(*own) for own in zip(*(tensor.unbind(0) for tensor in stacked), strict=True)])
+
+    found: Tensor = on_stacks(of_all, *tensors)
     return found

@@ -1,4 +1,4 @@
-"""Several runs that take their steps as one: one network, called once for all of them by ``torch.func.vmap``."""
+"""Several runs that take their steps as one: one network, called once for all of them under ``torch.func.vmap``."""
 
 import copy
 import math
@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, vmap
 
 from engram.errors import DivergedError
-from engram.maps import Map, mapped_weights, together
+from engram.maps import Map, leave, mapped_weights, together
 from engram.tasks import Batch
 from engram.train._evaluate import place
 from engram.train._loop import Loop
@@ -46,6 +45,7 @@ class Members:
         self.task, self.network = first.settings.task, copy.deepcopy(first.network)
         with torch.no_grad(), torch.random.fork_rng(devices=()):  # its loops are compiled here, outside of vmap
             self.network(batches.take([first]).inputs[0])
+        self.places = self._places()
         self.penalized = [e for e in self.own if self.loops[e].network.penalized]
         self.maps = [
             (e, map, free)
@@ -83,15 +83,28 @@ class Members:
         return taken
 
     def outputs(self, inputs: Tensor) -> Tensor:
-        """What the networks give, ``(E, S, B, C)``."""
+        """What the networks give, ``(E, S, B, C)``: one call of the network with each member's numbers in it."""
+        try:
+            with together(len(self.loops)) as each:
+                for held, name, stacked, _ in self.places:
+                    held[name] = each(stacked)
+                return leave(self.network(each(inputs))[0])
+        finally:
+            for held, name, _, before in self.places:
+                held[name] = before
 
-        def of_one(tensors: dict[str, Tensor], own: Tensor) -> Tensor:
-            outputs: Tensor = functional_call(self.network, tensors, (own,))[0]
-            return outputs
-
-        with together():
-            found: Tensor = vmap(of_one)({**self.stacked.parameters, **self.stacked.buffers}, inputs)
-        return found
+    def _places(self) -> list[tuple[dict[str, Any], str, Tensor, Tensor]]:
+        """Where the network holds what differs from member to member, and what it holds there itself."""
+        stacked = {**self.stacked.parameters, **self.stacked.buffers}
+        named = {id(t): stacked.get(name) for name, t in self.network.named_parameters()}
+        named |= {id(t): stacked.get(name) for name, t in self.network.named_buffers()}
+        return [
+            (held, name, found, tensor)
+            for module in self.network.modules()
+            for held in (module._parameters, module._buffers)
+            for name, tensor in held.items()
+            if tensor is not None and (found := named.get(id(tensor))) is not None
+        ]
 
     def _clip(self) -> tuple[list[float], list[float]]:
         """Clip each member's gradient; the norms of what is clipped, and of the orthogonal parameters."""
