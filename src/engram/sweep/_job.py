@@ -5,7 +5,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engram.errors import BusyError, DivergedError, EngramError, FileError, RunError, check_number, check_size
+from engram.errors import (
+    BusyError,
+    DivergedError,
+    EngramError,
+    FileError,
+    RunError,
+    StoppedError,
+    check_number,
+    check_size,
+)
 from engram.files import check_plain, read_json, sealed, unseal, write_whole
 from engram.probe import watch
 from engram.sweep._lease import Lease
@@ -106,7 +115,9 @@ def _outcome(run: RunDirectory) -> Result:
     facts = run.facts
     if run.status == "done":
         result: Result = {"status": "done", "results": facts["results"], "best": facts.get("best")}
-    else:  # a loss that is not finite: what else stops a run raises
+    elif not facts.get("diverged"):
+        raise StoppedError(str(facts.get("reason")))
+    else:
         result = {"status": "diverged", "results": {}, "reason": str(facts["reason"]).partition(". ")[0]}
     return {**result, "parameters": facts["parameters"]}
 
