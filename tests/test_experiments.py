@@ -8,6 +8,7 @@ import pytest
 import torch
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+pytestmark = pytest.mark.skipif(not EXPERIMENTS.exists(), reason="the experiments are not part of a wheel")
 
 
 @pytest.fixture(autouse=True)

@@ -282,6 +282,7 @@ def test_a_cache_that_others_can_write(
     loaded: list[str] = []
     load = ctypes.CDLL
     monkeypatch.setattr(ctypes, "CDLL", lambda name: (loaded.append(name), load(name))[1])
+    monkeypatch.setattr(_build, "BUILT", tmp_path / "no wheel")  # where an installed engram would look first
     reason = attempt(tmp_path)
     assert len(loaded) == 1
     assert loaded[0] != str(library)

@@ -12,7 +12,7 @@ from recurrences import additive
 from torch import Tensor
 
 import engram
-from engram.loops import free_workspaces, use
+from engram.loops import _compiled, free_workspaces, use
 from engram.loops._products import Multiplier, matmul
 from engram.models import MODELS
 from engram.state import parts
@@ -52,6 +52,27 @@ def test_same_bits_at_any_number_of_threads(
                 for _ in range(2):
                     found = outcome(case, compiled)
                     assert [name for name, right in single.items() if not found[name].equal(right)] == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_block_fits_the_cache_and_every_thread_has_one(
+    compiled: str, count: int, monkeypatch: pytest.MonkeyPatch, threads: Callable[[int], Any]
+) -> None:
+    """No result depends on how the batch is cut, and time does: at most ``ROWS`` rows, and blocks for all threads."""
+    calls: list[_compiled.Call] = []
+    make = _compiled.Call
+    monkeypatch.setattr(_compiled, "Call", lambda *given: (calls.append(make(*given)), calls[-1])[1])
+    monkeypatch.setattr(_compiled, "SMALL", 0)  # else a batch this small is not shared
+    cell, batches = engram.nn.RNNCell(2, 3), (7, 12, 13, 23, 24, 25, 40)
+    with threads(count), use(compiled):
+        for batch in batches:
+            cell.run(torch.randn(2, batch, 2), cell.initial_state(batch), None, False)
+    assert [call.batch for call in calls] == list(batches)
+    for call in calls:
+        largest = -(-call.batch // call.blocks)
+        assert largest <= call.most_rows == _compiled.ROWS
+        assert call.blocks % count == 0
+        assert largest > _compiled.ROWS // (2 * count)  # and no needless cut
 
 
 LAYERS = ["mirnn", "rac", "2rnn", "cprnn", "birnn", "exprnn", "linear-rnn"]  # every cell: see below

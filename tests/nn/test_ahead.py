@@ -11,7 +11,7 @@ from engram.nn import _ahead
 SIZES = ((1, 128), (64, 17), (5, 5))
 ONES = ("BilinearRNN", "SecondOrderRNN")
 """They have an axis of the size of the input in the step, and an axis of 1 is part of the text."""
-LAYERS = [name for name in nn.__all__ if name in {type(layer).__name__ for layer in _ahead.layers()}]
+LAYERS = sorted({type(layer).__name__ for layer in _ahead.layers()}, key=nn.__all__.index)
 
 
 def texts(layer: nn.Recurrent) -> set[str]:
