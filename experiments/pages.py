@@ -11,8 +11,9 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
-SOLVED = 0.99
+from sweep_figures import KINDS, LADDERS, ladders, table
 
 
 def training(results: Path, group: str) -> str:
@@ -43,48 +44,45 @@ def commands(results: Path, name: str) -> str:
     return "\n".join(["```bash", *(row["command"] for row in found.values()), "```"])
 
 
-def role(results: Path, item: str) -> str:
-    """An item of role_of_depth.py."""
-    found = json.loads((results / f"role-{item}.json").read_text())
-    metric = "bpc" if item == "shakespeare" else "mse"
-    rows = [["network", "n", "parameters", f"test {metric}: median (range)", "seeds"]]
-    kinds = [(row["case"], row["width"], row.get("settings")) for row in found]
-    for case, width, settings in dict.fromkeys(kinds):
-        own = [row for row, kind in zip(found, kinds, strict=True) if kind == (case, width, settings)]
-        values = [row[metric] for row in own]
-        shown = [f"{v:.3f}" if metric == "bpc" else f"{v:.2g}" for v in (median(values), min(values), max(values))]
-        score = f"{shown[0]} ({shown[1]} - {shown[2]})"
-        rows.append(
-            [
-                case + (" (1)" if settings == "fresh" else ""),
-                str(width),
-                f"{own[0]['parameters']:,}",
-                score,
-                str(len(own)),
-            ]
-        )
+def widths(results: Path, name: str) -> str:
+    """The test error by width, of a sweep over widths and depths."""
+    if not (results / f"{name}.json").exists():
+        return NOT_YET
+    rows = [["network", "n", "parameters", "test MSE: median (range)", "seeds"]]
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in table(results, name):
+        found.setdefault((row.get("model"), row["layers"], row["hidden"]), []).append(row)
+    for (model, layers, hidden), own in sorted(found.items(), key=lambda pair: [str(pair[0][0]), *pair[0][1:]]):
+        values = [row["test_mse"] for row in own if row["status"] == "done"]
+        shown = [f"{value:.2g}" for value in (median(values), min(values), max(values))] if values else ["-"] * 3
+        kind = f"{KINDS[model]}, " if model in KINDS else ""
+        rows.append([
+            f"{kind}L = {layers}", str(hidden), f"{own[0]['parameters']:,}", f"{shown[0]} ({shown[1]} - {shown[2]})",
+            f"{len(values)}" + (f", {len(own) - len(values)} diverged" if len(own) > len(values) else ""),
+        ])  # fmt: skip
     return markdown(rows)
 
 
-def depth(results: Path, task: str) -> str:
-    """The longest delay that was solved, by depth."""
-    found = json.loads((results / f"depth-{task}.json").read_text())
-    rows = [["depth", "width", "longest solved, by seed", "accuracy at the first not solved"]]
-    for layers in dict.fromkeys(row["depth"] for row in found):
-        walks = [row["walk"] for row in found if row["depth"] == layers]
-        longest, failed = zip(*map(ends, walks), strict=True)
-        rows.append([str(layers), str(walks[0][0]["width"]), ", ".join(longest), ", ".join(failed)])
+def ladder(results: Path, name: str) -> str:
+    """The longest value that was solved, by budget and depth."""
+    if not (results / f"{name}.json").exists():
+        return NOT_YET
+    _, over, _, _ = LADDERS[name]
+    rows = [["parameters", "depth", "width", f"longest {over} solved, by seed", "accuracy at the first not solved"]]
+    for (budget, depth), walks in ladders(table(results, name), over).items():
+        longest, failed = zip(*(ends(walk, over) for walk in walks), strict=True)
+        rows.append([f"{budget:,}", str(depth), str(walks[0][0]["hidden"]), ", ".join(longest), ", ".join(failed)])
     return markdown(rows)
 
 
-def ends(walk: list[dict[str, float]]) -> tuple[str, str]:
-    """The longest delay that was solved, and the accuracy at the one that was not."""
-    solved = [step["delay"] for step in walk if step["accuracy"] > SOLVED]
-    longest = str(max(solved)) if solved else "none"
-    last = walk[-1]
-    if last["accuracy"] > SOLVED:
+def ends(walk: list[dict[str, Any]], over: str) -> tuple[str, str]:
+    """The longest value that was solved, and the accuracy at the one that was not."""
+    solved = [row[over] for row in walk if row["solved"]]
+    longest, last = (str(max(solved)) if solved else "none"), walk[-1]
+    if last["solved"]:
         return f"{longest} (all tried)", "-"
-    return longest, f"{100 * last['accuracy']:.1f} % at {last['delay']}"
+    accuracy = "diverged" if last["status"] != "done" else f"{100 * last['test_accuracy']:.1f} %"
+    return longest, f"{accuracy} at {last[over]}"
 
 
 def spread(values: list[float], digits: int) -> str:
@@ -98,11 +96,12 @@ def markdown(rows: Iterable[list[str]]) -> str:
     return "\n".join([head, "|" + "---|" * (head.count("|") - 1), *rest])
 
 
+NOT_YET = "This sweep has not been run to its end yet."
 MAKERS: dict[str, Callable[[Path, str], str]] = {
     "training": training,
     "commands": commands,
-    "role": role,
-    "depth": depth,
+    "widths": widths,
+    "ladder": ladder,
 }
 
 

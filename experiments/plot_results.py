@@ -14,9 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import depth_memory
 import identification
-import role_of_depth
+import sweep_figures
 import training_copy
 
 from engram import bench
@@ -25,6 +24,7 @@ from engram.report import plot_atlas
 
 BENCHES = ("cells", "certify", "layers", "linear", "maps", "products", "runs", "token", "train")
 SPECTRA = ("exprnn", "nnrnn", "rnn", "scornn", "urnn")
+TABLES = Path(__file__).parents[1] / "docs" / "results"
 PROBES = {"exprnn": "engram.nn:ExpRNN", "lstm": "torch.nn:LSTM"}
 
 
@@ -40,10 +40,9 @@ def command(words: str, name: str, results: Path) -> None:
 FIGURES: dict[str, Callable[[Path], None]] = {
     **{f"bench-{name}": partial(stored, getattr(bench, f"plot_{name}"), f"bench-{name}") for name in BENCHES},
     "atlas": partial(stored, plot_atlas, "atlas"),
-    "depth-memory": depth_memory.plot,
     "identification": identification.plot,
-    "role-of-depth": role_of_depth.plot,
     "training-copy": training_copy.plot,
+    **{name: partial(plot, name) for name, plot in sweep_figures.PLOTS.items() if (TABLES / f"{name}.json").exists()},
     **{
         f"spectrum-{name}": partial(command, f"plot spectrum --model {name} -o", f"spectrum-{name}") for name in SPECTRA
     },

@@ -123,6 +123,7 @@ FLAGS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "weight-decay": (["--weight-decay", "0.1"], {"weight_decay": 0.1}),
     "clip": (["--clip", "0"], {"clip": 0.0}),
     "patience": (["--patience", "3"], {"patience": 3}),
+    "stop-at": (["--stop-at", "0.5"], {"stop_at": 0.5}),
     "plateau": (["--plateau", "2", "--plateau-factor", "0.1"], {"plateau": 2, "plateau_factor": 0.1}),
     "samples": (["--samples", "8"], {"samples": 8}),
     "validate-every": (["--validate-every", "1"], {"validate_every": 1}),

@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from engram import bench, report
+from engram.errors import RunError
 from engram.maps import haar
 from engram.runs import compare_runs
+from engram.sweep import make_plan, read_sweep, rows_of
 from engram.tasks import Copy
 from engram.theory import sizings
 from engram.train import RunDirectory, Settings
@@ -24,8 +26,9 @@ from tiers import slow, slow_but
 HERE = Path(__file__).parents[2]
 RESULTS, EXPERIMENTS = HERE / "docs" / "results", HERE / "experiments"
 PLOTTED = ("atlas", *(f"bench-{name}" for name in ("cells", "certify", "layers", "linear", "maps", "products")),
-           "bench-runs", "bench-token", "bench-train", "depth-memory", "identification", "role-of-depth",
-           "training-copy")  # fmt: skip
+           "bench-runs", "bench-token", "bench-train", "identification", "training-copy",
+           *(path.stem for path in sorted((EXPERIMENTS / "sweeps").glob("*.toml"))
+             if (RESULTS / f"{path.stem}.json").exists()))  # fmt: skip
 """From the numbers beside them."""
 MADE = ("rac", "demo", "probe-exprnn", "probe-lstm", *(f"spectrum-{name}" for name in ("exprnn", "nnrnn", "rnn")),
         "spectrum-scornn", "spectrum-urnn")  # fmt: skip
@@ -126,6 +129,51 @@ def test_figures_of_experiments(plot_results: Any, name: str, tmp_path: Path) ->
         shutil.copy(table, tmp_path)
     plot_results.FIGURES[name](tmp_path)
     assert strange_colors((tmp_path / f"{name}.svg").read_text()) == set()
+
+
+def pretended(name: str) -> list[dict[str, Any]]:
+    """The table of a sweep whose runs had scores that depend on depth, width and seed."""
+    plan = make_plan(read_sweep(EXPERIMENTS / "sweeps" / f"{name}.toml"), ("experiments/as_printed.py",))
+    results: dict[str, Any] = {}
+    for run in plan.runs:
+        model, seed = run.settings.model, run.settings.seed
+        units = model.hidden * model.layers
+        scores = {
+            "accuracy": 1.0 if run.place + seed < model.layers else 0.9,
+            "mse": 0.5 * 10 ** -(units / 40 + seed / 9),
+        }
+        done = {"status": "done", "results": {"test": scores}, "parameters": units**2}
+        diverged = {"status": "diverged", "results": {}, "parameters": units**2}
+        results[run.identity] = diverged if plan.solved is None and seed == 2 and model.layers == 8 else done
+    return rows_of(plan, results)
+
+
+@pytest.mark.usefixtures("readable")
+@pytest.mark.parametrize(
+    "name", ["ziv-copying-delay", slow("ziv-copying-bits"), slow("ziv-start-end"), slow("depth-lag-copy"),
+             "depth-sinus", slow("depth-copy-sinus"), "depth-parity"]
+)  # fmt: skip
+def test_figures_and_tables_of_sweeps(
+    plot_results: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those whose sweeps are not run to their end, too."""
+    monkeypatch.chdir(HERE)
+    figures, pages = importlib.import_module("sweep_figures"), importlib.import_module("pages")
+    rows = pretended(name)
+    (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    figures.PLOTS[name](name, tmp_path)
+    assert strange_colors((tmp_path / f"{name}.svg").read_text()) == set()
+    lines = pages.MAKERS["ladder" if name.startswith("ziv") else "widths"](tmp_path, name).splitlines()
+    if name.startswith("ziv"):
+        assert len(lines) == 2 + 3  # a line per depth
+        assert "none" in lines[2]  # the second seed of one layer fails the first value
+    else:
+        assert len(lines) == 2 + len({(row.get("model"), row["layers"], row["hidden"]) for row in rows})
+        assert any("2, 1 diverged" in line for line in lines)
+    rows[0]["status"] = "missing"
+    (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    with pytest.raises(RunError, match=f"{name} is not finished, 1 of {len(rows)} runs"):
+        figures.PLOTS[name](name, tmp_path)
 
 
 @pytest.mark.parametrize("name", [*PLOTTED, *MADE])

@@ -40,7 +40,7 @@ OTHER: dict[str, dict[str, Any]] = {
     },
     "budget": {
         "steps": 11, "epochs": None, "batch": 8, "samples": 128, "valid_samples": 5, "test_samples": 7,
-        "validate_every": 2, "patience": 3, "stop_by": "accuracy",
+        "validate_every": 2, "patience": 3, "stop_by": "accuracy", "stop_at": 0.9,
     },
     "machine": {
         "device": "cpu:0", "processes": None, "threads": 2, "precision": "64-true", "save_every": 1.0, "log_every": 3,

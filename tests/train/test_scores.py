@@ -7,7 +7,7 @@ import pytest
 
 from engram.errors import OptionError
 from engram.tasks import TASKS, Adding, ContractiveSystem, Copy
-from engram.train import Settings, make_fabric, train
+from engram.train import Settings, make_fabric, resume, train
 from engram.train._loop import Loop
 from engram.train._objective import score_names
 from engram.train._scores import Score
@@ -91,6 +91,20 @@ def test_the_best_is_that_of_the_score(
     assert [line["step"] for line in run.metrics() if line["split"] == "valid"][-1] == last
     assert run.facts["best"]["step"] == best
     assert run.facts["best"]["accuracy"] == SCORES[best - 1][1]
+
+
+@pytest.mark.parametrize(
+    ("stop_by", "stop_at", "last"),
+    [("accuracy", 0.3, 2), ("accuracy", 0.31, 4), ("loss", 3.5, 3), ("max:loss", 5.0, 1)],
+)
+def test_stops_once_the_score_is_so_good(
+    stop_by: str, stop_at: float, last: int, tmp_path: Path, small: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted([*SCORES, *SCORES], monkeypatch)
+    run = train(small(steps=4, validate_every=1, stop_by=stop_by, stop_at=stop_at), tmp_path, "run")
+    assert [line["step"] for line in run.metrics() if line["split"] == "valid"][-1] == last
+    assert (run.status, run.facts["step"]) == ("done", last)
+    assert resume(run.folder, steps=last + 1).facts["step"] == last + 1  # asked for more, it is trained further
 
 
 def test_a_plateau_is_one_of_the_score(tmp_path: Path, small: Any, monkeypatch: pytest.MonkeyPatch) -> None:

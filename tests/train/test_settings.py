@@ -48,6 +48,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "weight_decay": [(-0.1, "weight_decay must not be negative, got -0.1"), (NAN, "negative"), ("0", "a number")],
     "clip": [(-1.0, "clip must not be negative, got -1.0"), (INF, "clip must not"), (None, "clip must be a number")],
     "patience": [(-1, "patience must be at least 0, got -1"), (1.0, "patience must be a whole number")],
+    "stop_at": [(NAN, "stop_at must be a number to compare with"), ("1", "stop_at must be a number")],
     "plateau": [(-1, "plateau must be at least 0, got -1")],
     "plateau_factor": [
         (0.0, r"plateau_factor must be between 0 and 1, got 0\.0"),
@@ -148,6 +149,7 @@ FLAT_SETTINGS = st.fixed_dictionaries(
         "warmup": COUNTS,
         "groups": st.lists(st.builds(Group, st.sampled_from(["head.*", "*"]), st.none() | RATES, RATES)).map(tuple),
         "patience": COUNTS,
+        "stop_at": st.none() | RATES,
         "stop_by": st.sampled_from(["loss", "max:x"]),
         "samples": SIZES.map(lambda n: 2 * n),
         "valid_samples": st.none() | SIZES,
@@ -264,7 +266,7 @@ def test_resolved(case: str) -> None:
     assert resolved.resolved() == resolved
     assert resolved.fingerprint() == settings.fingerprint()
     left = {name for name in FLAT if getattr(getattr(resolved, FLAT[name][0]), FLAT[name][1]) is None}
-    assert left <= {"epochs", "cosine_steps"}
+    assert left <= {"epochs", "cosine_steps", "stop_at"}  # steps say it; no such schedule; never
 
 
 # For every setting: what is given beside it, and two values of it.
@@ -303,6 +305,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "validate_every": ({}, 5, 6),
     "patience": ({}, 0, 3),
     "stop_by": ({}, "loss", "accuracy"),
+    "stop_at": ({}, None, 0.5),
     "device": ({}, "cpu", "cuda"),
     "processes": ({}, 1, 2),
     "threads": ({}, 1, 2),
@@ -314,7 +317,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "seed": ({}, 0, 1),
 }
 MAY_CHANGE = {"steps", "epochs", "test_samples", "device", "threads", "save_every", "log_every", "probe_every"}
-MAY_CHANGE |= {"tensorboard"}
+MAY_CHANGE |= {"stop_at", "tensorboard"}
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -408,6 +411,8 @@ def test_types_are_told_apart_from_ranges() -> None:
 def test_what_would_be_ignored_is_refused() -> None:
     with pytest.raises(OptionError, match="patience and plateau count validations, and this run has none"):
         Settings.of(Copy(5), patience=2, validate_every=0)
+    with pytest.raises(OptionError, match="stop_at waits for a validation, and this run has none"):
+        Settings.of(Copy(5), stop_at=0.5, validate_every=0)
     with pytest.raises(OptionError, match="copy has no epochs: give steps, or samples with epochs"):
         Settings.of(Copy(5), epochs=3)
     with pytest.raises(OptionError, match="multiple of processes, got 3 and 2"):

@@ -133,6 +133,8 @@ def identity(settings: Settings, together: bool = False) -> str:
     together with others."""
     values = settings.resolved().to_dict()
     values["machine"] = {name: v for name, v in values["machine"].items() if name not in WITHOUT_EFFECT}
+    if values["budget"]["stop_at"] is None:  # not given: the hash is the one from before there was such a setting
+        del values["budget"]["stop_at"]
     named = {
         "model": (settings.model.name, settings.model.kind),
         "task": (task_name(settings.task), type(settings.task)),

@@ -44,6 +44,7 @@ class Loop:
         self.objective = (objective or Supervised)(self.settings, self.network, model, fabric)
         self.score = Score(budget.stop_by, self.objective.score_names)
         self.total, self.every = budget.steps or 0, budget.validate_every or 0
+        self.stop_at = budget.stop_at
         self.step = self.validated = 0
         self.best: dict[str, Any] = {"loss": math.inf, self.score.name: self.score.worst, "step": 0}
         self.best_weights: dict[str, Tensor] = {}
@@ -53,7 +54,12 @@ class Loop:
     @property
     def finished(self) -> bool:
         patience = self.settings.budget.patience
-        return self.step >= self.total or bool(patience and self.stale >= patience)
+        return self.step >= self.total or bool(patience and self.stale >= patience) or self.reached
+
+    @property
+    def reached(self) -> bool:
+        """Whether a validation was as good as ``stop_at``."""
+        return bool(self.best_weights) and self.stop_at is not None and self.score.reaches(self.best, self.stop_at)
 
     @property
     def validation_due(self) -> bool:

@@ -34,3 +34,7 @@ class Score:
     def better(self, new: dict[str, float], old: dict[str, float]) -> bool:
         """Whether the new scores are better than the old; equal ones are not."""
         return new[self.name] > old[self.name] if self.larger else new[self.name] < old[self.name]
+
+    def reaches(self, scores: dict[str, float], goal: float) -> bool:
+        """Whether the scores are as good as a goal, or better."""
+        return scores[self.name] >= goal if self.larger else scores[self.name] <= goal

@@ -23,7 +23,7 @@ FLAT = {
 }
 """Where a setting is: ``hidden`` is ``("model", "hidden")``. The names of model and optimiser go by what they name."""
 NOT_DECISIVE = {
-    "budget": {"steps", "epochs", "test_samples"},
+    "budget": {"steps", "epochs", "test_samples", "stop_at"},
     "machine": {"device", "threads", "save_every", "log_every", "probe_every", "tensorboard"},
 }
 """What may change when a run is resumed: it does not decide what a step computes."""
@@ -63,6 +63,8 @@ class Settings:
         waits = budget.patience or self.optimiser.plateau
         if waits and (budget.validate_every == 0 or not task.has_validation):
             raise OptionError("patience and plateau count validations, and this run has none: see validate_every")
+        if budget.stop_at is not None and (budget.validate_every == 0 or not task.has_validation):
+            raise OptionError("stop_at waits for a validation, and this run has none: see validate_every")
         if budget.epochs and not budget.samples and not task.is_data_set:
             raise OptionError(f"{task.name} has no epochs: give steps, or samples with epochs")
         for name in ("valid_samples", "test_samples"):

@@ -1,8 +1,9 @@
 """How long a run trains, on how much, and when it stops."""
 
 from dataclasses import dataclass
+from math import isnan
 
-from engram.errors import DTypeError, OptionError, check_size
+from engram.errors import DTypeError, OptionError, check_number, check_size
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Budget:
     """Stop after this many validations without a better score; 0: never."""
     stop_by: str = "loss"
     """The validation score that is to get better: loss, or a metric of the task; used by patience and plateau."""
+    stop_at: float | None = None
+    """Stop as soon as a validation finds the score of stop_by this good: 0.995 of accuracy, say; default: never."""
 
     def __post_init__(self) -> None:
         check_size("batch", self.batch)
@@ -38,5 +41,7 @@ class Budget:
                 check_size(name, getattr(self, name), least)
         if self.steps is not None and self.epochs is not None:
             raise OptionError(f"give steps or epochs, not both; got {self.steps} and {self.epochs}")
+        if self.stop_at is not None and isnan(check_number("stop_at", self.stop_at)):
+            raise OptionError("stop_at must be a number to compare with, got nan")
         if not isinstance(self.stop_by, str) or not self.stop_by:
             raise DTypeError(f"stop_by must be the name of a score, such as loss or accuracy; got {self.stop_by!r}")

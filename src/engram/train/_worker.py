@@ -56,6 +56,7 @@ class Worker:
             raise RunError(f"{run.folder} is at step {self.loop.step} already: steps must be at least that")
         if run.status == "done":
             self.loop.stale = 0  # trained further, though its patience was over
+            self.loop.stop_at = None  # or its goal was reached
         self.testing = False
         self.good: Checkpoint | None = None  # the last state that is known to give a finite loss
         self.before: Checkpoint | None = None  # the state before the step that is being taken, where it is kept
@@ -159,7 +160,7 @@ class Worker:
             )
 
     def train(self) -> None:
-        """To the last step, or until the patience is over."""
+        """To the last step, or until the patience is over or the goal is reached."""
         while self.before_step():
             self.after_step(*self.loop.train_step())
             self.interrupt.check()
