@@ -91,9 +91,10 @@ def is_solved(solved: Where | None, result: Mapping[str, Any]) -> bool:
 
 
 def scores_of(result: Mapping[str, Any]) -> dict[str, float]:
-    """The scores of a result in one dictionary: ``test_loss``, and those of the test also as ``loss``."""
+    """The scores of a result in one dictionary: ``test_loss``, and those of the test also as ``loss``. Names have
+    underscores only, as in conditions: ``test_400_loss`` is the loss of test-400."""
     splits: dict[str, dict[str, float]] = result.get("results") or {}
-    found = {f"{split}_{name}": value for split, scores in splits.items() for name, value in scores.items()}
+    found = {_underscores(split, name): value for split, scores in splits.items() for name, value in scores.items()}
     return found | dict(splits.get("test", {}))
 
 
@@ -161,8 +162,12 @@ def _once(runs: list[Planned]) -> tuple[Planned, ...]:
 def _check_scores(solved: Where, task: Task) -> None:
     """A name that no score has would make a condition that is never met."""
     names = score_names(task)
-    known = [*names, *(f"{split}_{name}" for split in task.exams() for name in names)]
+    known = [*names, *(_underscores(split, name) for split in task.exams() for name in names)]
     Where(solved.text, tuple(known))
+
+
+def _underscores(split: str, name: str) -> str:
+    return f"{split}_{name}".replace("-", "_")
 
 
 def _words(row: Mapping[str, Any], names: Iterable[str]) -> str:
