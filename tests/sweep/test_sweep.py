@@ -15,7 +15,19 @@ import pytest
 from tests.sweep.conftest import dead_process, run_here
 
 from engram.files import sealed, unseal
-from engram.sweep import FORMATS, Here, Local, Plan, Sweep, make_plan, read_results, read_sweep, result_of, rows_of
+from engram.sweep import (
+    FORMATS,
+    Here,
+    Local,
+    Plan,
+    Sweep,
+    SweepFile,
+    make_plan,
+    read_results,
+    read_sweep,
+    result_of,
+    rows_of,
+)
 from engram.train import load_network
 
 
@@ -311,3 +323,28 @@ def wait_for(true: Any, seconds: float = 30) -> None:
     while not true() and time.monotonic() < until:
         time.sleep(0.05)
     assert true()
+
+
+RAISES = """
+from engram.models import model_class
+
+
+class Mine(model_class("rnn")):
+    def forward(self, *given, **named):
+        if self.training and given[0].shape[1] > 1:  # in training, not where its shapes are tried
+            {does}
+        return super().forward(*given, **named)
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "told"), [("raise KeyError('mine')", "KeyError: 'mine'"), ("raise SystemExit(3)", "SystemExit: 3")]
+)
+def test_whatever_a_model_raises_is_the_reason(tmp_path: Path, does: str, told: str) -> None:
+    code = tmp_path / "mine.py"
+    code.write_text(RAISES.format(does=does))
+    base = {"task": "copy", "model": f"{code}:Mine", "steps": 2, "batch": 2, "hidden": 4, "delay": 3}
+    plan = make_plan(SweepFile(base=base, retries=0), [str(code)])
+    sweep = Sweep(plan, tmp_path / "out", Local(1), [str(code)])
+    assert sweep.run() == {}
+    assert list(sweep.failed.values()) == [told]

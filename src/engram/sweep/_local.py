@@ -117,5 +117,6 @@ class _Worker:
     def _hear(self, heard: "queue.SimpleQueue[tuple[_Worker, Event]]") -> None:
         with self.process:  # waits for its end, and closes the pipes
             for line in self.process.stdout or ():
-                heard.put((self, json.loads(line)))
+                with suppress(ValueError):  # half a line: it was killed within a write
+                    heard.put((self, json.loads(line)))
         heard.put((self, {"ended": self.process.returncode}))
