@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from engram.imports import absolute_names
 from engram.sweep._job import Result, job_of, result_of
 from engram.sweep._lease import Watch
 from engram.sweep._local import Engine, Event
@@ -45,6 +46,7 @@ class Sweep:
     """By identity: why a run could not be finished."""
 
     def __post_init__(self) -> None:
+        self.out, self.allow = self.out.absolute(), absolute_names(self.allow)
         self.running: dict[int, Unit] = {}
         self.waiting: deque[Unit] = deque()
         self.elsewhere: deque[Unit] = deque()
