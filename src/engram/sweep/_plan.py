@@ -11,6 +11,7 @@ from engram.imports import code_hash, is_outside
 from engram.runs import Where
 from engram.sweep._budget import within_budget
 from engram.sweep._file import SweepFile
+from engram.sweep._lines import line_of_setting
 from engram.sweep._together import kind_of
 from engram.tasks import Task, task_name
 from engram.train import Settings, score_names
@@ -105,7 +106,9 @@ def make_plan(file: SweepFile, allow: Sequence[str] = ()) -> Plan:
         try:
             settings = _of_sweep(within_budget(row, tuple(allow)))
         except EngramError as error:
-            raise OptionError(f"run {len(runs) + 1} ({_words(row, file.varied)}): {error}") from None
+            line = line_of_setting(file.text, row, str(error))
+            where = f"line {line}: " if line else ""
+            raise OptionError(f"{where}run {len(runs) + 1} ({_words(row, file.varied)}): {error}") from None
         values = {SHOWN_AS.get(name, name): row.get(name) for name in file.varied}
         if "parameters" in row:
             values = {"hidden": settings.model.hidden} | values
