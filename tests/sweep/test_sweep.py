@@ -360,3 +360,33 @@ def test_a_model_that_changes_the_folder_of_its_process(tmp_path: Path, monkeypa
     sweep = Sweep(plan, Path("out"), Local(1), ["mine.py"])
     assert len(sweep.run()) == 2, sweep.failed
     assert not list((tmp_path / "other").iterdir())
+
+
+class Stopped:
+    """An engine in which Ctrl-C comes while a job ends."""
+
+    slots = 1
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def submit(self, number: int, job: Any, stale: int) -> None:
+        self.number = number
+
+    def events(self, seconds: float) -> list[Any]:
+        if not self.asked:
+            raise KeyboardInterrupt
+        return [{"number": self.number, "results": [{"status": "done", "results": {}, "parameters": 1}]}]
+
+    def stop(self) -> None:
+        self.asked = True
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_run_that_ends_while_the_sweep_is_stopped_counts(small: Any, tmp_path: Path) -> None:
+    sweep = Sweep(small(), tmp_path / "out", Stopped())
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run()
+    assert list(sweep.results) == [sweep.plan.runs[0].identity]

@@ -160,8 +160,9 @@ class Sweep:
         until = time.monotonic() + SAVING
         while self.running and time.monotonic() < until:
             for event in self.engine.events(WAIT):
-                if "step" not in event:  # a run that has just ended counts
-                    self.running.pop(event["number"], None)
+                unit = None if "step" in event else self.running.pop(event["number"], None)
+                if unit is not None and len(event.get("results", ())) == len(unit):
+                    self._done(unit, event["results"])  # it has just ended
 
 
 def units(plan: Plan, results: Container[str], workers: int) -> list[Unit]:
