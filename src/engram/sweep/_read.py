@@ -69,14 +69,8 @@ class _Reader:
         return found
 
     def _name(self, name: Any) -> str:
-        if (
-            not isinstance(name, str)
-            or not name
-            or Path(name).name != name
-            or not name.isprintable()
-            or name[0] == "."
-            or len(name) > 200
-        ):
+        is_plain = isinstance(name, str) and name.isprintable() and 0 < len(name) <= 200
+        if not is_plain or Path(name).name != name or name.startswith("."):
             raise self._wrong(f"name must be that of a folder, such as copy-delay; got {name!r:.60}", "", "name")
         return name
 
