@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.sweep.conftest import dead_process, run_here
 
+from engram.errors import FileError
 from engram.files import sealed, unseal
 from engram.sweep import (
     FORMATS,
@@ -390,3 +391,11 @@ def test_a_run_that_ends_while_the_sweep_is_stopped_counts(small: Any, tmp_path:
     with pytest.raises(KeyboardInterrupt):
         sweep.run()
     assert list(sweep.results) == [sweep.plan.runs[0].identity]
+
+
+@pytest.mark.parametrize("trap", [os.mkfifo, lambda path: path.symlink_to("elsewhere"), Path.mkdir])
+def test_a_log_that_is_a_trap_is_refused(small: Any, tmp_path: Path, trap: Any) -> None:
+    trap(tmp_path / "workers.log")
+    sweep = Sweep(small(), tmp_path / "out", Local(1, log=tmp_path / "workers.log"))
+    with pytest.raises(FileError, match=r"workers.log could not be written: it is a"):
+        sweep.run()
