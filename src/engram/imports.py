@@ -90,6 +90,12 @@ def check_allowed(name: str, allow: Iterable[str] = ()) -> None:
         )
 
 
+def absolute_names(allow: Iterable[str]) -> tuple[str, ...]:
+    """What is allowed, with the whole paths of files: the same from any folder."""
+    given = [(each, _without_class(each)) for each in _each(allow)]
+    return tuple(str(Path(where).resolve()) if _is_file(where) else each for each, where in given)
+
+
 def load_class(name: str, base: type[T]) -> type[T]:
     """The class of this name, which must be derived from ``base``."""
     found = load(name)

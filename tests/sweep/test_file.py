@@ -145,3 +145,33 @@ def test_runs_are_checked_before_any_starts(write: Any, text: str, words: str) -
 def test_missing_file_says_how_to_get_one(tmp_path: Any) -> None:
     with pytest.raises(OptionError, match="engram sweep --example"):
         read_sweep(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "about"),
+    [
+        ("[base]\ntask = 'copy'\nhiden = 3", 3, "'hidden'"),
+        ("[base]\ntask = 'copy'\n[grid]\nlrr = [1e-3]", 4, "'lr'"),
+        ("[base]\ntask = 'copy'\n[[list]]\nlr = 1e-3\n[[list]]\nlr = 2e-3\nvalid-sample = 3", 7, "valid_samples"),
+        ("[base]\ntask = 'copy'\n[[when]]\nif = 'task=copy'\nset = {lrr = 1}", 5, "'lr'"),
+        ("[base]\ntask = 'copy'\n[ladder]\nover = 'dely'\nvalues = [3]\nsolved = 'loss<1'", 4, "'delay'"),
+        ("[base]\ntask = 'copy'\nhidden = 'four'", 3, "whole number"),
+        ("[base]\ntask = 'copy'\noptions = 3", 3, "options must be a table"),
+        ("[base]\ntask = 'cpy'", 2, "'copy'"),
+    ],
+)
+def test_a_wrong_setting_is_told_with_its_line(write: Any, text: str, line: int, about: str) -> None:
+    with pytest.raises(OptionError, match=rf"^line {line}: .*{about}"):
+        make_plan(read_sweep(write(text)))
+
+
+def test_no_line_rather_than_a_wrong_one(write: Any) -> None:
+    text = "[base]\ntask = 'copy'\nhidden = 4\n[[list]]\nhidden = 'four'"
+    with pytest.raises(OptionError, match=r"^run 1 \(hidden=four, seed=0\): hidden must be a whole number"):
+        make_plan(read_sweep(write(text)))
+
+
+@pytest.mark.parametrize("name", ["a\\nb", "a\\u001b[31m", "a\\u0000", "a" * 300])
+def test_a_name_that_no_terminal_or_disk_takes(write: Any, name: str) -> None:
+    with pytest.raises(OptionError, match="line 1: name must be that of a folder"):
+        read_sweep(write(f'name = "{name}"\n[base]\ntask = "copy"'))

@@ -147,3 +147,26 @@ def test_beats_go_on_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert lease.beats >= before + 3
     lease.release()
     assert numbers(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["lease.01", "lease.٣", "lease.-1", "lease.1x"])
+def test_a_name_that_is_no_lease_holds_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("{}")
+    assert Watch().stale(tmp_path) == 0
+
+
+def test_after_a_forged_number_the_next_is_held(tmp_path: Path) -> None:
+    (tmp_path / "lease.999999999").write_text("{}")
+    lease = Lease.take(tmp_path, stale=999999999)
+    assert lease is not None
+    assert lease.is_held()
+    lease.release()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lease_that_was_overwritten_is_lost(tmp_path: Path) -> None:
+    lease = Lease.take(tmp_path)
+    assert lease is not None
+    lease.path.write_text("[1]")
+    assert not lease.beat()
+    lease.release()

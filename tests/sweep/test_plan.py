@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from engram.models import make_network
-from engram.sweep import Plan, identity, make_plan, read_sweep
+from engram.sweep import Plan, identity, is_solved, make_plan, read_sweep
 from engram.sweep._plan import WITHOUT_EFFECT
 from engram.tasks import Copy
 from engram.train import Settings, settings_from_flat
@@ -142,3 +142,13 @@ def test_planning_uses_no_random_numbers(write: Any) -> None:
     torch.manual_seed(3)
     make_plan(read_sweep(write("[base]\ntask = 'copy'\nparameters = 2000")))
     assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("name", ["test-400_loss", "test_400_loss"])
+def test_a_ladder_over_one_of_several_tests(write: Any, name: str) -> None:
+    text = "[base]\ntask = 'transfer-copy'\n[ladder]\nover = 'hidden'\nvalues = [4, 8]\nsolved = '{} < 1'"
+    plan = make_plan(read_sweep(write(text.format(name))))
+    result = {"status": "done", "results": {"test": {"loss": 2.0}, "test-400": {"loss": 0.5}}}
+    assert is_solved(plan.solved, result)
+    result["results"]["test-400"]["loss"] = 1.5  # type: ignore[index]
+    assert not is_solved(plan.solved, result)

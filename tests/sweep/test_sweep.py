@@ -14,8 +14,21 @@ from typing import Any
 import pytest
 from tests.sweep.conftest import dead_process, run_here
 
+from engram.errors import FileError
 from engram.files import sealed, unseal
-from engram.sweep import FORMATS, Here, Local, Plan, Sweep, make_plan, read_results, read_sweep, result_of, rows_of
+from engram.sweep import (
+    FORMATS,
+    Here,
+    Local,
+    Plan,
+    Sweep,
+    SweepFile,
+    make_plan,
+    read_results,
+    read_sweep,
+    result_of,
+    rows_of,
+)
 from engram.train import load_network
 
 
@@ -311,3 +324,78 @@ def wait_for(true: Any, seconds: float = 30) -> None:
     while not true() and time.monotonic() < until:
         time.sleep(0.05)
     assert true()
+
+
+RAISES = """
+from engram.models import model_class
+
+
+class Mine(model_class("rnn")):
+    def forward(self, *given, **named):
+        if self.training and given[0].shape[1] > 1:  # in training, not where its shapes are tried
+            {does}
+        return super().forward(*given, **named)
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "told"), [("raise KeyError('mine')", "KeyError: 'mine'"), ("raise SystemExit(3)", "SystemExit: 3")]
+)
+def test_whatever_a_model_raises_is_the_reason(tmp_path: Path, does: str, told: str) -> None:
+    code = tmp_path / "mine.py"
+    code.write_text(RAISES.format(does=does))
+    base = {"task": "copy", "model": f"{code}:Mine", "steps": 2, "batch": 2, "hidden": 4, "delay": 3}
+    plan = make_plan(SweepFile(base=base, retries=0), [str(code)])
+    sweep = Sweep(plan, tmp_path / "out", Local(1), [str(code)])
+    assert sweep.run() == {}
+    assert list(sweep.failed.values()) == [told]
+
+
+@pytest.mark.slow
+def test_a_model_that_changes_the_folder_of_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "mine.py").write_text("import os\n" + RAISES.format(does=f"os.chdir({str(tmp_path / 'other')!r})"))
+    monkeypatch.chdir(tmp_path)
+    base = {"task": "copy", "model": "mine.py:Mine", "steps": 2, "batch": 2, "hidden": 4, "delay": 3}
+    plan = make_plan(SweepFile(base=base, seeds=(0, 1), retries=0), ["mine.py"])
+    sweep = Sweep(plan, Path("out"), Local(1), ["mine.py"])
+    assert len(sweep.run()) == 2, sweep.failed
+    assert not list((tmp_path / "other").iterdir())
+
+
+class Stopped:
+    """An engine in which Ctrl-C comes while a job ends."""
+
+    slots = 1
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def submit(self, number: int, job: Any, stale: int) -> None:
+        self.number = number
+
+    def events(self, seconds: float) -> list[Any]:
+        if not self.asked:
+            raise KeyboardInterrupt
+        return [{"number": self.number, "results": [{"status": "done", "results": {}, "parameters": 1}]}]
+
+    def stop(self) -> None:
+        self.asked = True
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_run_that_ends_while_the_sweep_is_stopped_counts(small: Any, tmp_path: Path) -> None:
+    sweep = Sweep(small(), tmp_path / "out", Stopped())
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run()
+    assert list(sweep.results) == [sweep.plan.runs[0].identity]
+
+
+@pytest.mark.parametrize("trap", [os.mkfifo, lambda path: path.symlink_to("elsewhere"), Path.mkdir])
+def test_a_log_that_is_a_trap_is_refused(small: Any, tmp_path: Path, trap: Any) -> None:
+    trap(tmp_path / "workers.log")
+    sweep = Sweep(small(), tmp_path / "out", Local(1, log=tmp_path / "workers.log"))
+    with pytest.raises(FileError, match=r"workers.log could not be written: it is a"):
+        sweep.run()

@@ -96,3 +96,10 @@ def test_formats(plan: Plan) -> None:
     assert r"a\_b \\" in latex
     assert r"50 \% \& \{x\} \textbackslash{} \textasciitilde{}\textasciicircum{}\#\$ \\" in latex
     assert FORMATS["markdown"]([{"a": "x|y"}]).splitlines()[2] == r"| x\|y |"
+
+
+def test_a_setting_whose_name_looks_like_a_score(write: Any) -> None:
+    plan = make_plan(read_sweep(write("seeds = 2\n[base]\ntask = 'copy'\n[grid]\nvalid_samples = [4, 6]")))
+    rows = over_seeds(plan, {run.identity: done(0.1) for run in plan.runs})
+    assert [row["valid_samples"] for row in rows] == [4, 6]
+    assert not any(name.startswith("valid_samples_") for row in rows for name in row)

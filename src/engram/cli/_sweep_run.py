@@ -5,17 +5,19 @@ from pathlib import Path
 from engram.cli._console import terminal
 from engram.cli._sweep_show import Live, show_plan, show_table
 from engram.errors import StoppedError
+from engram.imports import absolute_names
 from engram.sweep import Local, Plan, Sweep, estimate, read_results
 
 
 def run_plan(plan: Plan, out: Path, workers: int, allow: tuple[str, ...], as_json: bool) -> None:
     """Train what is not done, with a table that is kept up to date, and print what came out."""
-    done = read_results(plan, out)
+    where, allow = out.absolute(), absolute_names(allow)  # before a model of somebody changes the folder
+    done = read_results(plan, where)
     if len(done) < len(plan.runs):
         show_plan(plan, out, estimate(plan, done), workers)
-    out.mkdir(parents=True, exist_ok=True)
+    where.mkdir(parents=True, exist_ok=True)
     live = Live(plan, len(done))
-    sweep = Sweep(plan, out, Local(workers, _threads(plan), out / "workers.log"), allow, live)
+    sweep = Sweep(plan, where, Local(workers, _threads(plan), where / "workers.log"), allow, live)
     try:
         with live:
             sweep.run()

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from engram.cli._console import terminal
 from engram.cli._run_words import Allow
 from engram.cli._sweep_show import show_table
-from engram.errors import OptionError
+from engram.errors import EngramError, OptionError
 from engram.files import write_whole
 from engram.sweep import FORMATS, Plan, Watch, make_plan, over_seeds, read_results, read_sweep, rows_of
 
@@ -102,7 +102,11 @@ def plan_and_out(file: Path | None, out: Path | None, allow: Sequence[str]) -> t
     """The plan of a sweep file, and the folder of its runs."""
     if file is None:
         raise OptionError("engram sweep needs FILE, a sweep file. engram sweep --example prints one")
-    plan = make_plan(read_sweep(file), allow)
+    sweep = read_sweep(file)
+    try:
+        plan = make_plan(sweep, allow)
+    except EngramError as error:
+        raise OptionError(f"{file}: {error}") from None
     return plan, Path("sweeps") / plan.name if out is None else out
 
 

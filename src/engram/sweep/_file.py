@@ -59,6 +59,9 @@ class SweepFile:
     together: bool = True
     """Whether runs that differ only in seed or rate may train as one batched model."""
 
+    text: str = field(default="", repr=False, compare=False)
+    """What the file says, for messages with a line."""
+
     def __post_init__(self) -> None:
         count = prod(len(values) for values in self.grid.values()) * max(1, len(self.list)) * len(self.seeds)
         count *= len(self.ladder.values) if self.ladder else 1

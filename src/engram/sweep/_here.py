@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engram.errors import EngramError
 from engram.sweep._job import Held, work
 from engram.sweep._local import Event
 
@@ -27,7 +26,7 @@ class Here:
             return [{"number": number, "results": work(job, stale)}]
         except Held:
             return [{"number": number, "held": True}]
-        except (EngramError, OSError) as error:
+        except Exception as error:  # a model of somebody may raise anything
             return [{"number": number, "failed": f"{type(error).__name__}: {error}"}]
 
     def stop(self) -> None:

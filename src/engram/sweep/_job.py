@@ -16,6 +16,7 @@ from engram.errors import (
     check_size,
 )
 from engram.files import check_plain, read_json, sealed, unseal, write_whole
+from engram.imports import absolute_names
 from engram.probe import watch
 from engram.sweep._lease import Lease
 from engram.sweep._plan import Planned
@@ -32,11 +33,12 @@ class Held(Exception):
 
 
 def job_of(runs: Sequence[Planned], out: Path, allow: Sequence[str] = ()) -> dict[str, Any]:
-    """A job as plain JSON, for any engine."""
+    """A job as plain JSON, for any engine. Paths are absolute: a model may change the folder of its process."""
     found = [
-        {"folder": str(out / run.folder), "identity": run.identity, "settings": run.settings.to_dict()} for run in runs
+        {"folder": str(out.absolute() / run.folder), "identity": run.identity, "settings": run.settings.to_dict()}
+        for run in runs
     ]
-    return {"runs": found, "allow": list(allow), "together": bool(runs[0].kind)}
+    return {"runs": found, "allow": list(absolute_names(allow)), "together": bool(runs[0].kind)}
 
 
 def work(job: Mapping[str, Any], stale: Sequence[int] = (), tell: Tell | None = None) -> list[Result]:

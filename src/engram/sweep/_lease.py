@@ -10,6 +10,7 @@ run survives that at any instant.
 import json
 import os
 import platform
+import re
 import secrets
 import threading
 import time
@@ -26,6 +27,8 @@ SECONDS = 30.0
 BEAT = 5.0
 """Seconds between two signs of life."""
 MOST_BYTES = 4096
+NAME = re.compile(r"lease\.[1-9][0-9]{0,199}")
+"""The only spelling of a number: lease.01 is nobody's."""
 
 
 class Lease:
@@ -69,7 +72,8 @@ class Lease:
         """Whether it is still ours."""
         with suppress(OSError, FileError):
             found = read_json(self.path, MOST_BYTES)
-            return newest(self.path.parent) == self.number and found.get("token") == self.token
+            ours = isinstance(found, dict) and found.get("token") == self.token
+            return ours and newest(self.path.parent) == self.number
         return False
 
     def beat(self) -> bool:
@@ -128,7 +132,7 @@ def numbers(folder: Path) -> list[int]:
         names = [path.name for path in folder.glob("lease.*")]
     except OSError:
         return []
-    return [int(name[6:]) for name in names if name[6:].isdecimal() and len(name) < 16]
+    return [int(name[6:]) for name in names if NAME.fullmatch(name)]
 
 
 def newest(folder: Path) -> int:

@@ -12,6 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from engram.errors import FileError
+from engram.files import check_plain
+
 Event = dict[str, Any]
 """What an engine tells: the number of a job, and progress (run, step, loss), results, failed, held, stopped or lost."""
 
@@ -94,7 +97,7 @@ class _Worker:
         self.number: int | None = None
         variables = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # it imports what we import
-        stderr: IO[bytes] | int = subprocess.DEVNULL if log is None else log.open("ab")
+        stderr: IO[bytes] | int = subprocess.DEVNULL if log is None else _open_log(log)
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "engram.sweep._worker"],  # -P: a file of the folder here is no module
             stdin=subprocess.PIPE,
@@ -117,5 +120,15 @@ class _Worker:
     def _hear(self, heard: "queue.SimpleQueue[tuple[_Worker, Event]]") -> None:
         with self.process:  # waits for its end, and closes the pipes
             for line in self.process.stdout or ():
-                heard.put((self, json.loads(line)))
+                with suppress(ValueError):  # half a line: it was killed within a write
+                    heard.put((self, json.loads(line)))
         heard.put((self, {"ended": self.process.returncode}))
+
+
+def _open_log(path: Path) -> IO[bytes]:
+    """Several workers write to its end. Opening a pipe would wait for ever, and a link may lead anywhere."""
+    try:
+        check_plain(path)
+    except FileError as error:
+        raise FileError(f"{path} could not be written: {error}") from None
+    return path.open("ab")

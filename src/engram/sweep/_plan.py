@@ -11,6 +11,7 @@ from engram.imports import code_hash, is_outside
 from engram.runs import Where
 from engram.sweep._budget import within_budget
 from engram.sweep._file import SweepFile
+from engram.sweep._lines import line_of_setting
 from engram.sweep._together import kind_of
 from engram.tasks import Task, task_name
 from engram.train import Settings, score_names
@@ -91,9 +92,10 @@ def is_solved(solved: Where | None, result: Mapping[str, Any]) -> bool:
 
 
 def scores_of(result: Mapping[str, Any]) -> dict[str, float]:
-    """The scores of a result in one dictionary: ``test_loss``, and those of the test also as ``loss``."""
+    """The scores of a result in one dictionary: ``test_loss``, and those of the test also as ``loss``. Names have
+    underscores only, as in conditions: ``test_400_loss`` is the loss of test-400."""
     splits: dict[str, dict[str, float]] = result.get("results") or {}
-    found = {f"{split}_{name}": value for split, scores in splits.items() for name, value in scores.items()}
+    found = {_underscores(split, name): value for split, scores in splits.items() for name, value in scores.items()}
     return found | dict(splits.get("test", {}))
 
 
@@ -104,7 +106,9 @@ def make_plan(file: SweepFile, allow: Sequence[str] = ()) -> Plan:
         try:
             settings = _of_sweep(within_budget(row, tuple(allow)))
         except EngramError as error:
-            raise OptionError(f"run {len(runs) + 1} ({_words(row, file.varied)}): {error}") from None
+            line = line_of_setting(file.text, row, str(error))
+            where = f"line {line}: " if line else ""
+            raise OptionError(f"{where}run {len(runs) + 1} ({_words(row, file.varied)}): {error}") from None
         values = {SHOWN_AS.get(name, name): row.get(name) for name in file.varied}
         if "parameters" in row:
             values = {"hidden": settings.model.hidden} | values
@@ -163,8 +167,12 @@ def _once(runs: list[Planned]) -> tuple[Planned, ...]:
 def _check_scores(solved: Where, task: Task) -> None:
     """A name that no score has would make a condition that is never met."""
     names = score_names(task)
-    known = [*names, *(f"{split}_{name}" for split in task.exams() for name in names)]
+    known = [*names, *(_underscores(split, name) for split in task.exams() for name in names)]
     Where(solved.text, tuple(known))
+
+
+def _underscores(split: str, name: str) -> str:
+    return f"{split}_{name}".replace("-", "_")
 
 
 def _words(row: Mapping[str, Any], names: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ def read_sweep(path: Path) -> SweepFile:
     except (ValueError, RecursionError) as error:
         raise OptionError(f"{path} is not TOML: {error}") from None
     try:
-        return SweepFile(**{"name": path.stem, **_Reader(text).read(values)})
+        return SweepFile(**{"name": path.stem, **_Reader(text).read(values), "text": text})
     except EngramError as error:
         raise OptionError(f"{path}: {error}") from None
 
@@ -40,7 +40,7 @@ class _Reader:
         self.text = text
 
     def read(self, values: dict[str, Any]) -> dict[str, Any]:
-        known = [each.name for each in fields(SweepFile)]
+        known = [each.name for each in fields(SweepFile) if each.name != "text"]
         for name in values:
             if name not in known:
                 raise self._unknown("name in a sweep file", name, known, "", name)
@@ -69,7 +69,8 @@ class _Reader:
         return found
 
     def _name(self, name: Any) -> str:
-        if not isinstance(name, str) or not name or Path(name).name != name or name.startswith("."):
+        is_plain = isinstance(name, str) and name.isprintable() and 0 < len(name) <= 200
+        if not is_plain or Path(name).name != name or name.startswith("."):
             raise self._wrong(f"name must be that of a folder, such as copy-delay; got {name!r:.60}", "", "name")
         return name
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from engram.imports import absolute_names
 from engram.sweep._job import Result, job_of, result_of
 from engram.sweep._lease import Watch
 from engram.sweep._local import Engine, Event
@@ -45,6 +46,7 @@ class Sweep:
     """By identity: why a run could not be finished."""
 
     def __post_init__(self) -> None:
+        self.out, self.allow = self.out.absolute(), absolute_names(self.allow)
         self.running: dict[int, Unit] = {}
         self.waiting: deque[Unit] = deque()
         self.elsewhere: deque[Unit] = deque()
@@ -158,8 +160,9 @@ class Sweep:
         until = time.monotonic() + SAVING
         while self.running and time.monotonic() < until:
             for event in self.engine.events(WAIT):
-                if "step" not in event:  # a run that has just ended counts
-                    self.running.pop(event["number"], None)
+                unit = None if "step" in event else self.running.pop(event["number"], None)
+                if unit is not None and len(event.get("results", ())) == len(unit):
+                    self._done(unit, event["results"])  # it has just ended
 
 
 def units(plan: Plan, results: Container[str], workers: int) -> list[Unit]:

@@ -44,7 +44,7 @@ def over_seeds(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> list[Row
     table = []
     for rows in groups.values():
         row = {name: rows[0][name] for name in keys}
-        table.append(row | (_longest(plan, rows) if plan.solved is not None else _spread(rows)))
+        table.append(row | (_longest(plan, rows) if plan.solved is not None else _spread(rows, keys)))
     return table
 
 
@@ -53,10 +53,11 @@ def _scores(result: Mapping[str, Any]) -> dict[str, float]:
     return {f"{split}_{name}": value for split, scores in splits.items() for name, value in scores.items()}
 
 
-def _spread(rows: list[Row]) -> Row:
+def _spread(rows: list[Row], keys: Iterable[str]) -> Row:
     done = [row for row in rows if row["status"] == "done"]
     found: Row = {"runs": len(rows), "done": len(done), "diverged": sum(row["status"] == "diverged" for row in rows)}
-    scores = [name for name in rows[0] if name.startswith(("test", "valid")) and "_" in name]
+    splits = [name for name in rows[0] if name.startswith(("test", "valid")) and "_" in name]
+    scores = [name for name in splits if name not in keys]  # valid_samples is a setting
     for name in scores:
         values = [row[name] for row in done if row[name] is not None]
         if values:

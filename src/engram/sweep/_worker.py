@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from contextlib import suppress
 from typing import Any, TextIO
 
@@ -57,7 +58,9 @@ def _answer(job: dict[str, Any], answers: TextIO) -> dict[str, Any]:
         return {"number": job["number"], "results": work(job["job"], job["stale"], tell)}
     except Held:
         return {"number": job["number"], "held": True}
-    except (EngramError, OSError, MemoryError, RuntimeError) as error:
+    except (Exception, SystemExit) as error:  # a model of somebody may raise anything
+        if not isinstance(error, EngramError | OSError):
+            traceback.print_exc()  # where in their code: to the log
         return {"number": job["number"], "failed": f"{type(error).__name__}: {error}"}
 
 

@@ -32,7 +32,10 @@ def settings_from_flat(values: Mapping[str, Any], allow: Sequence[str] = ()) -> 
     of_task = {each.name for each in fields(task_class(task_name))}
     of_model = {_flat_name(name, of_task): name for name in options_of(model_class(model))}
     settings: dict[str, Any] = {}
-    options: dict[str, Any] = dict(given.pop("options", {}))
+    options = given.pop("options", {})
+    if not isinstance(options, Mapping):
+        raise DTypeError(f"options must be a table of options of the model, got {options!r:.60}")
+    options = dict(options)
     task: dict[str, Any] = {}
     for name, value in given.items():
         if name in FLAT or name == "seed":
