@@ -91,7 +91,7 @@ def _on_trial(settings: Settings) -> str:
                 return "the model uses random numbers in training (dropout), which cannot be each member's own"
             members = Members(list(loops), Now())
             members.train_step()
-        except Exception as error:  # a module of other people may do anything
+        except (Exception, SystemExit) as error:  # a module of other people may do anything
             return f"the model cannot be run by torch.func.vmap: {type(error).__name__}: {one_line(str(error), 300)}"
     return ""
 
