@@ -4,6 +4,8 @@ from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
 from engram.train._files import allowing
+from engram.train._loop import Loop
+from engram.train._members import together_steps
 from engram.train._network import make_network
 from engram.train._objective import Objective, Step, Supervised
 from engram.train._optimizer import Optimizers
@@ -23,6 +25,7 @@ __all__ = [
     "GROUPS",
     "Budget",
     "Group",
+    "Loop",
     "Machine",
     "Objective",
     "Optimiser",
@@ -41,6 +44,7 @@ __all__ = [
     "plan",
     "resume",
     "to_toml",
+    "together_steps",
     "train",
     "train_together",
     "why_not_together",
