@@ -32,7 +32,7 @@ TARGETS = {
 
 
 def settings_of(model: str, seed: int) -> Settings:
-    """Hidden 64, batch 32, T = 100; so small a rate leaves the weights, and with them the cost of a step, as they are."""
+    """Hidden 64, batch 32, T = 100. So small a rate leaves the weights as they are, and with them what a step costs."""
     return Settings.of(Copy(80), model, hidden=64, batch=32, validate_every=0, lr=1e-12, seed=seed).resolved()
 
 
