@@ -3,6 +3,7 @@
 from engram.bench._figure import (
     plot_cells,
     plot_certify,
+    plot_ensemble,
     plot_layers,
     plot_linear,
     plot_maps,
@@ -15,6 +16,8 @@ from engram.bench.cells import TARGETS as CELL_TARGETS
 from engram.bench.cells import bench_cells
 from engram.bench.certify import TARGETS as CERTIFY_TARGETS
 from engram.bench.certify import bench_certify
+from engram.bench.ensemble import TARGETS as ENSEMBLE_TARGETS
+from engram.bench.ensemble import bench_ensemble
 from engram.bench.layers import TARGETS as LAYER_TARGETS
 from engram.bench.layers import bench_layers
 from engram.bench.linear import TARGETS as LINEAR_TARGETS
@@ -33,6 +36,7 @@ from engram.bench.train import bench_train
 __all__ = [
     "CELL_TARGETS",
     "CERTIFY_TARGETS",
+    "ENSEMBLE_TARGETS",
     "LAYER_TARGETS",
     "LINEAR_TARGETS",
     "MAP_TARGETS",
@@ -42,6 +46,7 @@ __all__ = [
     "TRAIN_TARGETS",
     "bench_cells",
     "bench_certify",
+    "bench_ensemble",
     "bench_layers",
     "bench_linear",
     "bench_maps",
@@ -51,6 +56,7 @@ __all__ = [
     "bench_train",
     "plot_cells",
     "plot_certify",
+    "plot_ensemble",
     "plot_layers",
     "plot_linear",
     "plot_maps",

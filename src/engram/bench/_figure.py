@@ -159,6 +159,13 @@ def plot_runs(result: Result, path: Path) -> None:
     _plot_bars(ratios, "time until all runs are done / time of one run alone", path)
 
 
+def plot_ensemble(result: Result, path: Path) -> None:
+    """Plot the time of eight seeds, as one and by two workers, over that of one alone. SVG or PNG."""
+    times = {(row["case"], row["contestant"]): row["median_ms"] for row in result["rows"]}
+    ratios = {f"{case}, {who}": time / times[case, "1 alone"] for (case, who), time in times.items()}
+    _plot_bars(ratios, "time of a step of all seeds / time of a step of one seed alone", path)
+
+
 def plot_certify(result: Result, path: Path) -> None:
     """Plot the time of a certificate over that of FLINT's rank of a random matrix, one bar per case. SVG or PNG."""
     ratios = {f"{row['contestant']}, rank {row['rank']:,}": row["ratio"] for row in result["rows"] if "ratio" in row}

@@ -12,6 +12,7 @@ from rich.console import Console
 from engram.bench import (
     CELL_TARGETS,
     CERTIFY_TARGETS,
+    ENSEMBLE_TARGETS,
     LAYER_TARGETS,
     LINEAR_TARGETS,
     MAP_TARGETS,
@@ -21,6 +22,7 @@ from engram.bench import (
     TRAIN_TARGETS,
     bench_cells,
     bench_certify,
+    bench_ensemble,
     bench_layers,
     bench_linear,
     bench_maps,
@@ -28,11 +30,13 @@ from engram.bench import (
     bench_runs,
     bench_token,
     bench_train,
+    ensemble,
     layers,
     linear,
     maps,
     plot_cells,
     plot_certify,
+    plot_ensemble,
     plot_layers,
     plot_linear,
     plot_maps,
@@ -99,6 +103,9 @@ RACES: dict[str, Race] = {
     "token": Race(bench_token, plot_token, ("H",), TOKEN_BASE, TOKEN_TARGETS, (len(token.QUICK), len(token.SIZES))),
     "train": Race(bench_train, plot_train, ("case",), "bare loop", TRAIN_TARGETS, (1, len(train.CASES))),
     "runs": Race(bench_runs, plot_runs, ("case",), "1 at once", RUNS_TARGETS, (1, len(runs.CASES))),
+    "ensemble": Race(
+        bench_ensemble, plot_ensemble, ("case",), ensemble.ALONE, ENSEMBLE_TARGETS, (1, len(ensemble.MODELS))
+    ),
 }
 
 
@@ -110,11 +117,11 @@ class Bench:
     """
 
     what: Annotated[
-        Literal["layers", "cells", "maps", "train", "runs", "linear", "products", "token", "certify"],
+        Literal["layers", "cells", "maps", "train", "runs", "ensemble", "linear", "products", "token", "certify"],
         Parameter(name="BENCHMARK"),
     ] = "layers"
     """Layers, every compiled cell (an hour or more), building recurrent matrices, training, several runs at once,
-    linear recurrences, multiplicative ones, generating token by token, or certificates."""
+    several seeds as one, linear recurrences, multiplicative ones, generating token by token, or certificates."""
     _: KW_ONLY
     quick: bool = False
     """Fewer sizes and one thread, in a few minutes at most."""

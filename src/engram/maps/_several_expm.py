@@ -36,15 +36,15 @@ class _Exponentials(torch.autograd.Function):
         plans: dict[tuple[int, int], list[int]] = {}
         for e, norm in enumerate(torch.linalg.matrix_norm(squared, 1).tolist()):
             plans.setdefault(choose(skew.dtype, norm**0.5, partial(_norm_of_fourth, squared[e])), []).append(e)
-        ctx.groups: list[tuple[list[int], Tensor, Saved]] = []
+        groups: list[tuple[list[int], Tensor, Saved]] = []
         result = torch.empty_like(skew)
         for (degree, halvings), own in plans.items():
             alone = own * 2 if len(own) == 1 else own
             part = skew[alone]
             found, saved = forward_of(part, squared[alone], degree, halvings)
             result[own] = found[: len(own)]
-            ctx.groups.append((own, part, saved))
-        ctx.size = size
+            groups.append((own, part, saved))
+        ctx.size, ctx.groups = size, groups
         return _product(ctx.base, result)[:, :size, :size]
 
     @staticmethod

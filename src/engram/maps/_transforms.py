@@ -58,7 +58,7 @@ def together(members: int) -> Iterator[Callable[[Tensor], Tensor]]:
 
 def leave(tensor: Tensor) -> Tensor:
     """The stacked tensor ``(E, ...)`` of each member's tensor, to be taken out of :func:`together`."""
-    (interpreter,) = torch._C._functorch.get_interpreter_stack() or ()
+    (interpreter,) = torch._C._functorch.get_interpreter_stack()
     level, count = interpreter.level(), torch._C._functorch.CVmapInterpreterPtr(interpreter).batchSize()
     return torch._C._functorch._remove_batch_dim(tensor, level, count, 0)
 
@@ -77,7 +77,7 @@ def on_stacks(function: Callable[..., Any], *tensors: Tensor | None) -> Any:
 
     What a ``vmap`` rule of an autograd.Function does, at a tenth of the time.
     """
-    level = torch._C._functorch.get_interpreter_stack()[0].level()  # type: ignore[index]
+    level = torch._C._functorch.get_interpreter_stack()[0].level()
     stacked = [_stacked(tensor, level) for tensor in tensors]
     count = next(len(tensor) for tensor, own in stacked if own and tensor is not None)
     given = [tensor if own or tensor is None else tensor.expand(count, *tensor.shape) for tensor, own in stacked]

@@ -6,6 +6,8 @@ from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
 from engram.train._files import allowing
 from engram.train._flat import settings_from_flat
+from engram.train._loop import Loop
+from engram.train._members import together_steps
 from engram.train._network import make_network
 from engram.train._objective import Objective, Step, Supervised, score_names
 from engram.train._optimizer import Optimizers
@@ -26,6 +28,7 @@ __all__ = [
     "RUN_FILES",
     "Budget",
     "Group",
+    "Loop",
     "Machine",
     "Objective",
     "Optimiser",
@@ -47,6 +50,7 @@ __all__ = [
     "score_names",
     "settings_from_flat",
     "to_toml",
+    "together_steps",
     "train",
     "train_together",
     "why_not_together",

@@ -3,8 +3,9 @@
 import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -15,7 +16,9 @@ from engram.errors import DivergedError
 from engram.maps import Map, leave, mapped_weights, together
 from engram.tasks import Batch
 from engram.train._evaluate import place
+from engram.train._fabric import make_fabric
 from engram.train._loop import Loop
+from engram.train._settings import Settings
 from engram.train._stacked import Stacked
 from engram.train._stacked_optimizer import StackedOptimizer
 
@@ -146,6 +149,21 @@ class Members:
 def _scores(task: Any, outputs: Tensor, batch: Batch, e: int) -> dict[str, float]:
     found: dict[str, float] = task.metrics(outputs[e], Batch(*(part[e] for part in batch)))
     return found
+
+
+@contextmanager
+def together_steps(settings: list[Settings]) -> Iterator[Callable[[int], None]]:
+    """A block with a function that trains new runs of these settings for so many steps as one, without any files."""
+    fabric = make_fabric(settings[0])
+    loops = [Loop(each, fabric) for each in settings]
+    with Ahead(settings[0].machine.threads) as ahead:
+        members = Members(list(loops), ahead)
+
+        def call(steps: int) -> None:
+            for _ in range(steps):
+                members.train_step()
+
+        yield call
 
 
 class Now:
