@@ -345,7 +345,7 @@ def test_whatever_a_model_raises_is_the_reason(tmp_path: Path, does: str, told: 
     code = tmp_path / "mine.py"
     code.write_text(RAISES.format(does=does))
     base = {"task": "copy", "model": f"{code}:Mine", "steps": 2, "batch": 2, "hidden": 4, "delay": 3}
-    plan = make_plan(SweepFile(base=base, retries=0), [str(code)])
+    plan = make_plan(SweepFile(base=base, retries=0, together=False), [str(code)])
     sweep = Sweep(plan, tmp_path / "out", Local(1), [str(code)])
     assert sweep.run() == {}
     assert list(sweep.failed.values()) == [told]
@@ -357,7 +357,7 @@ def test_a_model_that_changes_the_folder_of_its_process(tmp_path: Path, monkeypa
     (tmp_path / "mine.py").write_text("import os\n" + RAISES.format(does=f"os.chdir({str(tmp_path / 'other')!r})"))
     monkeypatch.chdir(tmp_path)
     base = {"task": "copy", "model": "mine.py:Mine", "steps": 2, "batch": 2, "hidden": 4, "delay": 3}
-    plan = make_plan(SweepFile(base=base, seeds=(0, 1), retries=0), ["mine.py"])
+    plan = make_plan(SweepFile(base=base, seeds=(0, 1), retries=0, together=False), ["mine.py"])
     sweep = Sweep(plan, Path("out"), Local(1), ["mine.py"])
     assert len(sweep.run()) == 2, sweep.failed
     assert not list((tmp_path / "other").iterdir())
