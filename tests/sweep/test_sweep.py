@@ -28,6 +28,7 @@ from engram.sweep import (
     read_sweep,
     result_of,
     rows_of,
+    units,
 )
 from engram.train import load_network
 
@@ -345,7 +346,7 @@ def test_whatever_a_model_raises_is_the_reason(tmp_path: Path, does: str, told: 
     code = tmp_path / "mine.py"
     code.write_text(RAISES.format(does=does))
     base = {"task": "copy", "model": f"{code}:Mine", "steps": 2, "batch": 2, "hidden": 4, "delay": 3}
-    plan = make_plan(SweepFile(base=base, retries=0), [str(code)])
+    plan = make_plan(SweepFile(base=base, retries=0, together=False), [str(code)])
     sweep = Sweep(plan, tmp_path / "out", Local(1), [str(code)])
     assert sweep.run() == {}
     assert list(sweep.failed.values()) == [told]
@@ -357,7 +358,7 @@ def test_a_model_that_changes_the_folder_of_its_process(tmp_path: Path, monkeypa
     (tmp_path / "mine.py").write_text("import os\n" + RAISES.format(does=f"os.chdir({str(tmp_path / 'other')!r})"))
     monkeypatch.chdir(tmp_path)
     base = {"task": "copy", "model": "mine.py:Mine", "steps": 2, "batch": 2, "hidden": 4, "delay": 3}
-    plan = make_plan(SweepFile(base=base, seeds=(0, 1), retries=0), ["mine.py"])
+    plan = make_plan(SweepFile(base=base, seeds=(0, 1), retries=0, together=False), ["mine.py"])
     sweep = Sweep(plan, Path("out"), Local(1), ["mine.py"])
     assert len(sweep.run()) == 2, sweep.failed
     assert not list((tmp_path / "other").iterdir())
@@ -372,12 +373,13 @@ class Stopped:
         self.asked = False
 
     def submit(self, number: int, job: Any, stale: int) -> None:
-        self.number = number
+        self.number, self.count = number, len(job["runs"])
 
     def events(self, seconds: float) -> list[Any]:
         if not self.asked:
             raise KeyboardInterrupt
-        return [{"number": self.number, "results": [{"status": "done", "results": {}, "parameters": 1}]}]
+        result = {"status": "done", "results": {}, "parameters": 1}
+        return [{"number": self.number, "results": [result] * self.count}]
 
     def stop(self) -> None:
         self.asked = True
@@ -390,7 +392,7 @@ def test_a_run_that_ends_while_the_sweep_is_stopped_counts(small: Any, tmp_path:
     sweep = Sweep(small(), tmp_path / "out", Stopped())
     with pytest.raises(KeyboardInterrupt):
         sweep.run()
-    assert list(sweep.results) == [sweep.plan.runs[0].identity]
+    assert set(sweep.results) == {run.identity for run in units(sweep.plan, (), 1)[0]}
 
 
 @pytest.mark.parametrize("trap", [os.mkfifo, lambda path: path.symlink_to("elsewhere"), Path.mkdir])
