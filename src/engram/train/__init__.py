@@ -5,6 +5,7 @@ from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
 from engram.train._files import allowing
+from engram.train._find_lr import RULE, RateTest, find_lr
 from engram.train._flat import settings_from_flat
 from engram.train._network import make_network
 from engram.train._objective import Objective, Step, Supervised, score_names
@@ -23,6 +24,7 @@ from engram.train._worker import Worker
 
 __all__ = [
     "GROUPS",
+    "RULE",
     "RUN_FILES",
     "Budget",
     "Group",
@@ -30,6 +32,7 @@ __all__ = [
     "Objective",
     "Optimiser",
     "Optimizers",
+    "RateTest",
     "RunDirectory",
     "Settings",
     "Step",
@@ -37,6 +40,7 @@ __all__ = [
     "Worker",
     "allowing",
     "evaluate",
+    "find_lr",
     "groups_of",
     "keeps_bits",
     "load_network",
