@@ -16,7 +16,7 @@ from engram.cli._find_lr import FindLr
 from engram.cli._model_options import changed, check_options
 from engram.cli._settings_file import overridden, read_settings
 from engram.cli._show_run import show_run
-from engram.cli._sweep_run import run_plan, workers_for
+from engram.cli._sweep_run import engine_for, run_plan
 from engram.cli._train_flags import Flags, flags_of, read_groups
 from engram.cli._train_words import Named, names_in, same
 from engram.errors import OptionError, check_size
@@ -127,7 +127,9 @@ def _train_seeds(settings: Settings, seeds: int, out: Path, name: str | None, as
     label = f"{settings.task.name}-{settings.model.label}-seeds-{sweep.runs[0].identity[:8]}"
     sweep = replace(sweep, name=name or label)
     code = tuple(each for each in (settings.model.name, task_name(settings.task)) if is_outside(each))  # typed
-    run_plan(sweep, out / sweep.name, min(count, workers_for(sweep)), code, as_json)
+    folder = out / sweep.name
+    workers = min(count, engine_for(sweep, folder).slots)
+    run_plan(sweep, folder, engine_for(sweep, folder, workers), code, as_json)
 
 
 def _example(task: type[Task]) -> str:

@@ -13,6 +13,7 @@ from engram.sweep._job import job_of, result_of, work
 from engram.sweep._lease import Lease, Watch
 from engram.sweep._local import Engine, Event, Local, cores
 from engram.sweep._plan import Plan, Planned, identity, is_solved, make_plan, plan_of_seeds, scores_of
+from engram.sweep._ray import Ray
 from engram.sweep._read import read_sweep
 from engram.sweep._sweep import Sweep, Unit, read_results, units
 from engram.sweep._table import FORMATS, columns, over_seeds, rows_of
@@ -29,6 +30,7 @@ __all__ = [
     "Local",
     "Plan",
     "Planned",
+    "Ray",
     "Sweep",
     "SweepFile",
     "Unit",
