@@ -109,6 +109,7 @@ def test_an_address_without_the_engine(capsys: Any, small: Any, tmp_path: Path) 
     assert "--address is for the engine ray; the engine is local" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @needs_ray
 @pytest.mark.parametrize("address", ["auto", "127.0.0.1:1", "nowhere.invalid:6379"])
 def test_no_cluster(address: str, tmp_path: Path, small: Any) -> None:

@@ -154,7 +154,7 @@ class _Aside:
 
     def __init__(self, log: Path | None) -> None:
         self.log: IO[str] = Path(os.devnull if log is None else log).open("a")  # noqa: SIM115 - open until close
-        self.stream, sys.stdout = sys.stdout, self  # type: ignore[assignment]
+        self.stream, sys.stdout = sys.stdout, self
 
     def write(self, text: str) -> int:
         is_ray = threading.current_thread().name.startswith("ray_")
@@ -164,6 +164,6 @@ class _Aside:
         return getattr(self.stream, name)
 
     def close(self) -> None:
-        if sys.stdout is self:  # type: ignore[comparison-overlap]
+        if sys.stdout is self:
             sys.stdout = self.stream
         self.log.close()
