@@ -29,13 +29,14 @@ file, out = map(Path, sys.argv[1:3])
 plan = make_plan(read_sweep(file))
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
 node = cluster.add_node(num_cpus=1)
+raylet = node.all_processes["raylet"][0].process.pid
 
 def owner(unit):
     "The process that has the lease of a run, and whether it is one of the second node's."
     for path in (out / unit[0].folder).glob("lease.*"):
         pid = json.loads(path.read_text())["pid"]
         parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        return pid, parent == node.all_processes["raylet"][0].process.pid
+        return pid, parent == raylet
 """
 KILLING = (
     HEAD
@@ -44,7 +45,7 @@ killed = []
 
 def observe(what, unit, facts):
     print(json.dumps([what, unit[0].folder, facts.get("reason", "")]), file=sys.stderr)
-    if what == "step" and facts["step"] >= 20 and (found := owner(unit)):
+    if what == "step" and facts["step"] >= 200 and len(killed) < 2 and (found := owner(unit)):
         pid, on_second = found
         if not killed and not on_second:
             os.kill(pid, signal.SIGKILL)
@@ -192,6 +193,6 @@ def make_file(small: Any, folder: Path, **lines: str) -> Path:
 
 def long_file(small: Any, folder: Path) -> Path:
     """Four runs of some seconds each."""
-    path = make_file(small, folder, base="save_every = 0.2\nlog_every = 1")
+    path = make_file(small, folder, base="save_every = 0.05\nlog_every = 1")
     path.write_text(path.read_text().replace("steps = 6", "steps = 2000").replace("every = 3", "every = 100"))
     return path

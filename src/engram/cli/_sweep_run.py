@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from engram.cli._console import terminal
-from engram.cli._sweep_show import Live, show_plan, show_table
+from engram.cli._sweep_show import Live, show_best, show_plan, show_table
 from engram.errors import StoppedError
 from engram.imports import absolute_names
 from engram.sweep import Engine, Local, Plan, Ray, Sweep, estimate, read_results
@@ -22,16 +22,20 @@ def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_j
         with live:
             sweep.run()
     except KeyboardInterrupt:
-        terminal(stderr=True).print(f"stopped: {len(sweep.results)} of {len(plan.runs)} runs are done, in {out}. ")
+        terminal(stderr=True).print(
+            f"stopped: {len(sweep.results)} of {len(sweep.plan.runs)} runs are done, in {out}. "
+        )
         terminal(stderr=True).print("The same command goes on from here.")
         raise
-    show_table(plan, sweep.results, as_json)
+    show_table(sweep.plan, sweep.results, as_json)
+    if not as_json and sweep.plan.search is not None:
+        show_best(sweep.plan)
     if not as_json:
         terminal().print(f"runs: {out}")
     if sweep.failed:
         reason = next(iter(sweep.failed.values()))
         raise StoppedError(
-            f"{len(sweep.failed)} of {len(plan.runs)} runs failed: {reason}. The same command tries them again; "
+            f"{len(sweep.failed)} of {len(sweep.plan.runs)} runs failed: {reason}. The same command tries them again; "
             f"{out / 'workers.log'} has what they said"
         )
 

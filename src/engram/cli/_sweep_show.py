@@ -51,6 +51,17 @@ def show_table(plan: Plan, results: Mapping[str, Mapping[str, Any]], as_json: bo
     for_tables().print(_table(shown, without=() if any(row.get("diverged") for row in rows) else ("diverged",)))
 
 
+def show_best(plan: Plan) -> None:
+    """The best trial of a search, in words that can be typed."""
+    best = plan.search.best()
+    if best is None:
+        terminal().print("no trial came to its end")
+        return
+    values = {name: value for name, value in best.runs[0].values.items() if name not in ("trial", "seed")}
+    flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
+    terminal().print(f"best: trial {best.number}, {plan.search.search.metric} {best.values[-1]:.4g}: {flags}")
+
+
 class Live:
     """Is told of all that happens in a sweep. On a terminal, a picture that is kept up to date; else a line per run."""
 
@@ -73,10 +84,13 @@ class Live:
             self.screen.stop()
 
     def __call__(self, what: str, unit: Unit, facts: Mapping[str, Any]) -> None:
+        if what == "grown":
+            self.plan = facts["plan"]
+            return
         if what in ("started", "step"):
-            self.running[unit[0].identity] = (unit, facts)
+            self.running[unit[0].key] = (unit, facts)
         else:
-            self.running.pop(unit[0].identity, None)
+            self.running.pop(unit[0].key, None)
         if what == "done":
             for run, result in zip(unit, facts["results"], strict=True):
                 self.done += 1

@@ -30,7 +30,7 @@ class Estimate:
 
 def estimate(sweep: Plan, done: Container[str], seconds: float = MEASURE) -> Estimate:
     """Train a few steps of as many different runs as ``seconds`` allow, and throw them away."""
-    left = [run for run in sweep.runs if run.identity not in done]
+    left = [run for run in sweep.runs if run.key not in done and not (run.identity in sweep.pruned and not run.until)]
     rates: dict[str, float] = {}  # seconds per unit of work, by shape
     until = time.monotonic() + seconds
     for run in _spread(left):

@@ -7,11 +7,13 @@ from engram.train._fabric import make_fabric
 from engram.train._files import allowing
 from engram.train._find_lr import RULE, RateTest, find_lr
 from engram.train._flat import settings_from_flat
+from engram.train._interrupt import Asked
 from engram.train._network import make_network
 from engram.train._objective import Objective, Step, Supervised, score_names
 from engram.train._optimizer import Optimizers
 from engram.train._plan import plan
 from engram.train._run import resume, train
+from engram.train._scores import Score
 from engram.train._settings import GROUPS, Settings, groups_of
 from engram.train._settings_budget import Budget
 from engram.train._settings_machine import Machine
@@ -26,6 +28,7 @@ __all__ = [
     "GROUPS",
     "RULE",
     "RUN_FILES",
+    "Asked",
     "Budget",
     "Group",
     "Machine",
@@ -34,6 +37,7 @@ __all__ = [
     "Optimizers",
     "RateTest",
     "RunDirectory",
+    "Score",
     "Settings",
     "Step",
     "Supervised",
