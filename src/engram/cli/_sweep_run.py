@@ -13,7 +13,7 @@ def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_j
     """Train what is not done, with a table that is kept up to date, and print what came out."""
     where, allow = out.absolute(), absolute_names(allow)  # before a model of somebody changes the folder
     done = read_results(plan, where)
-    if len(done) < len(plan.runs):
+    if len(done) < plan.count:
         show_plan(plan, out, estimate(plan, done), engine.slots)
     where.mkdir(parents=True, exist_ok=True)
     live = Live(plan, len(done))
@@ -22,9 +22,7 @@ def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_j
         with live:
             sweep.run()
     except KeyboardInterrupt:
-        terminal(stderr=True).print(
-            f"stopped: {len(sweep.results)} of {len(sweep.plan.runs)} runs are done, in {out}. "
-        )
+        terminal(stderr=True).print(f"stopped: {len(sweep.results)} of {sweep.plan.count} runs are done, in {out}. ")
         terminal(stderr=True).print("The same command goes on from here.")
         raise
     show_table(sweep.plan, sweep.results, as_json)
@@ -35,7 +33,7 @@ def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_j
     if sweep.failed:
         reason = next(iter(sweep.failed.values()))
         raise StoppedError(
-            f"{len(sweep.failed)} of {len(sweep.plan.runs)} runs failed: {reason}. The same command tries them again; "
+            f"{len(sweep.failed)} of {sweep.plan.count} runs failed: {reason}. The same command tries them again; "
             f"{out / 'workers.log'} has what they said"
         )
 

@@ -31,10 +31,12 @@ def show_plan(
         print(json.dumps({"out": str(out), "runs": rows, "done": estimate.done, "seconds": estimate.on(workers)}))
         return
     console = terminal(stderr=not every)
-    console.print(f"{plan.name}: {len(plan.runs)} runs in {printable(str(out))}, {estimate.done} of them done")
+    console.print(f"{plan.name}: {plan.count} runs in {printable(str(out))}, {estimate.done} of them done")
+    if plan.search is not None:
+        console.print(plan.search.words)
     if together := sum(bool(run.kind) for run in plan.runs):
         console.print(f"{together} of them are small and train together, up to {MOST} as one batched model")
-    if estimate.done < len(plan.runs):
+    if estimate.done < plan.count:
         most = "at most " if plan.solved is not None else ""
         console.print(f"what is left takes about {most}{in_words(estimate.on(workers))} with {_workers(workers)}")
     if every:
@@ -104,7 +106,7 @@ class Live:
         self._draw()
 
     def _say(self, line: str) -> None:
-        self.console.print(f"[{self.done}/{len(self.plan.runs)}] {line}")
+        self.console.print(f"[{self.done}/{self.plan.count}] {line}")
 
     def _scores(self, result: Mapping[str, Any]) -> str:
         names = ("loss", "accuracy") if "accuracy" in scores_of(result) else tuple(scores_of(result))[:2]
@@ -115,7 +117,7 @@ class Live:
         if self.screen is None or time.monotonic() - self.drawn < REFRESH:
             return
         self.drawn = time.monotonic()
-        total, part = len(self.plan.runs), self.done - self.before
+        total, part = self.plan.count, self.done - self.before
         left = (self.drawn - self.start) / part * (total - self.done) if part else 0
         head = f"{self.done} of {total} runs" + (f", about {in_words(left)} left" if part else "")
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))

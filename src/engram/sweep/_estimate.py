@@ -40,7 +40,7 @@ def estimate(sweep: Plan, done: Container[str], seconds: float = MEASURE) -> Est
         rates[_shape(run)] = facts["seconds_a_step"] / _work(run.settings)
     usual = sum(rates.values()) / len(rates) if rates else 0.0
     times = [_steps(run.settings) * _work(run.settings) * rates.get(_shape(run), usual) for run in left]
-    return Estimate(len(sweep.runs) - len(left), max(times, default=0.0), sum(times))
+    return Estimate(sweep.count - len(left), max(times, default=0.0), sum(times))
 
 
 def _spread(runs: list[Planned]) -> list[Planned]:

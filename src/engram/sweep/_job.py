@@ -63,7 +63,9 @@ def work(job: Mapping[str, Any], stale: Sequence[int] = (), tell: Tell | None = 
         Held: if another process works on it.
         EngramError, OSError: if a run failed; started again, it goes on.
     """
-    runs = [_Run(Path(each["folder"]), each["identity"], each["settings"], each.get("until", 0)) for each in job["runs"]]
+    runs = [
+        _Run(Path(each["folder"]), each["identity"], each["settings"], each.get("until", 0)) for each in job["runs"]
+    ]
     leases = _leases([run.folder for run in runs], stale)
     try:
         left = [run for run in runs if run.result() is None]

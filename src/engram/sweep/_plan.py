@@ -83,6 +83,11 @@ class Plan:
         """The runs, each once, as they are in the table."""
         return tuple(run for run in self.runs if not run.until)
 
+    @property
+    def count(self) -> int:
+        """How many there are to train: those that a search ended are not."""
+        return len(self.runs) - len(self.pruned)
+
     def grown(self, results: Mapping[str, Mapping[str, Any]]) -> "Plan":
         """The plan with the runs that a search asks for, given the results so far."""
         found: Plan = self if self.search is None else self.search.advance(results)

@@ -15,7 +15,7 @@ from typing import Any
 from engram.errors import EngramError, OptionError, unknown
 from engram.files import beside
 from engram.sweep._file import SweepFile
-from engram.sweep._plan import Plan, Planned, planned, scores_of
+from engram.sweep._plan import Plan, Planned, columns_of, planned, scores_of
 from engram.sweep._search_file import Range
 from engram.train import Score, Settings, score_names
 
@@ -66,16 +66,20 @@ class Trials:
 
     def plan(self) -> Plan:
         """All runs so far."""
-        most, search = self.search.trials * len(self.file.seeds), self.search
-        ends = f", compared at the steps {', '.join(map(str, search.rungs))}" if search.rungs else ""
-        note = f"a search: at most {most} runs, {search.parallel} trials at a time{ends}"
         ended = {run.key: run for trial in reversed(self.trials) for run in trial.runs if trial.pruned}
         pruned = {key: self.pruned[key] for key in ended if key not in self.runs}
         runs = sorted((ended | self.runs).values(), key=lambda run: run.values["trial"])
         return Plan(
-            self.file.name, tuple(runs), self.file.varied, retries=self.file.retries, notes=(note,),
-            pruned=pruned, search=self,
+            self.file.name, tuple(runs), columns_of(self.file, runs), retries=self.file.retries, pruned=pruned,
+            search=self,
         )  # fmt: skip
+
+    @property
+    def words(self) -> str:
+        """What is to come, for people."""
+        most, search = self.search.trials * len(self.file.seeds), self.search
+        ends = f", compared at the steps {', '.join(map(str, search.rungs))}" if search.rungs else ""
+        return f"a search: at most {most} runs, {search.parallel} trials at a time{ends}"
 
     def _phases(self) -> Generator[list[Planned], Results, None]:
         """What must be trained before the search goes on, again and again; it is sent the results of it."""
@@ -151,9 +155,8 @@ class Trials:
 
     def row(self, run: Planned, results: Results) -> dict[str, Any]:
         """What the table says of a run besides: its value, and the rung where it ended early."""
-        rung = 0 if run.key in results else self.pruned.get(run.identity, 0)
-        found: dict[str, Any] = {self.search.metric: self.value(replace(run, until=rung), results)}
-        return found | ({"pruned_at": rung or None} if self.search.rungs else {})
+        found: dict[str, Any] = {self.search.metric: self.value(run, results)}
+        return found | ({"pruned_at": run.until or None} if self.search.rungs else {})
 
     def best(self) -> Trial | None:
         """The best trial that came to its end; of equal ones the first."""

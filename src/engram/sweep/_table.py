@@ -5,6 +5,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from engram.sweep._plan import Plan, Planned, is_solved
@@ -18,11 +19,12 @@ def rows_of(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     names = list(dict.fromkeys(name for result in results.values() for name in _scores(result)))
     found = []
     for run in plan.ends:
-        result = results.get(run.key)
+        shown = replace(run, until=plan.pruned.get(run.identity, 0))  # what a search saw of it last
+        result = results.get(shown.key)
         row: Row = {name: run.values.get(name) for name in plan.varied}
-        row |= {"status": _status(plan, run, results), "parameters": result["parameters"] if result else None}
+        row |= {"status": _status(plan, shown, results), "parameters": result["parameters"] if result else None}
         if plan.search is not None:
-            row |= plan.search.row(run, results)
+            row |= plan.search.row(shown, results)
         if plan.solved is not None:
             row["solved"] = is_solved(plan.solved, result) if result else None
         scores = _scores(result) if result else {}
@@ -32,9 +34,8 @@ def rows_of(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> list[Row]:
 
 def _status(plan: Plan, run: Planned, results: Mapping[str, Mapping[str, Any]]) -> str:
     if run.key in results:
-        return str(results[run.key]["status"])
-    if run.identity in plan.pruned:
-        return "pruned"
+        status = str(results[run.key]["status"])
+        return "pruned" if status == "reached" else status
     return "not needed" if plan.is_open(run, results) is False else "missing"
 
 
