@@ -45,7 +45,7 @@ killed = []
 
 def observe(what, unit, facts):
     print(json.dumps([what, unit[0].folder, facts.get("reason", "")]), file=sys.stderr)
-    if what == "step" and facts["step"] >= 200 and len(killed) < 2 and (found := owner(unit)):
+    if what == "step" and facts["step"] >= 100 and len(killed) < 2 and (found := owner(unit)):
         pid, on_second = found
         if not killed and not on_second:
             os.kill(pid, signal.SIGKILL)
@@ -193,6 +193,6 @@ def make_file(small: Any, folder: Path, **lines: str) -> Path:
 
 def long_file(small: Any, folder: Path) -> Path:
     """Four runs of some seconds each."""
-    path = make_file(small, folder, base="save_every = 0.05\nlog_every = 1")
-    path.write_text(path.read_text().replace("steps = 6", "steps = 2000").replace("every = 3", "every = 100"))
+    path = make_file(small, folder, base="save_every = 0.1\nlog_every = 1")
+    path.write_text(path.read_text().replace("steps = 6", "steps = 1000").replace("every = 3", "every = 100"))
     return path
