@@ -25,7 +25,7 @@ OFFERED: dict[str, list[str]] = {
     "train copy --optimizer =": ["adam", "adamw", "rmsprop", "sgd"],
     "train copy --model scornn --rh": ["--rho"],
     "train copy --del": ["--delay"],
-    "train copy --lr-": ["--lr-orthogonal"],
+    "train copy --lr-o": ["--lr-orthogonal"],
     "train copy --optimizer adam": ["adam", "adamw"],
     "train --hidden 8 psm": ["psmnist"],
     "train copy --model s4 ps": [],  # the task is there

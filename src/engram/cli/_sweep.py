@@ -9,10 +9,10 @@ from cyclopts import Parameter
 from engram.cli._command import Group
 from engram.cli._run_words import Allow
 from engram.cli._sweep_example import EXAMPLE
-from engram.cli._sweep_run import run_plan, workers_for
+from engram.cli._sweep_run import engine_for, run_plan
 from engram.cli._sweep_show import show_plan
 from engram.cli._sweep_tables import SweepExport, SweepStatus, SweepTable, plan_and_out
-from engram.errors import check_size
+from engram.errors import OptionError, check_size
 from engram.sweep import estimate, read_results
 
 
@@ -27,8 +27,10 @@ class SweepRun:
     """The folder of its runs; default: sweeps/NAME, with the name of the sweep."""
     workers: int | None = None
     """Runs at once, each in a process of its own; default: as many as there are processors."""
-    engine: Literal["local"] = "local"
-    """Where the runs are trained: local, worker processes on this machine."""
+    engine: Literal["local", "ray"] = "local"
+    """Where the runs are trained: local, processes on this machine; ray, a Ray cluster that shares the folder."""
+    address: str | None = None
+    """With --engine ray: the cluster, HOST:PORT; default: auto, the one that this machine is part of."""
     allow: Allow = ()
     """A package or file whose code the sweep file may name; may be repeated."""
     dry_run: bool = False
@@ -44,13 +46,16 @@ class SweepRun:
             return
         if self.workers is not None:
             check_size("workers", self.workers, most=1024)
+        if self.address is not None and self.engine != "ray":
+            raise OptionError(f"address is for the engine ray; the engine is {self.engine}")
         plan, out = plan_and_out(self.file, self.out, self.allow)
-        workers = self.workers or workers_for(plan)
+        engine = engine_for(plan, out, self.workers or 0, self.engine, self.address or "auto")
         if self.dry_run:
             left = estimate(plan, read_results(plan, out))
-            show_plan(plan, out, left, workers, self.json, every=True)
+            show_plan(plan, out, left, engine.slots, self.json, every=True)
+            engine.close()
         else:
-            run_plan(plan, out, workers, self.allow, self.json)
+            run_plan(plan, out, engine, self.allow, self.json)
 
 
 SWEEP = Group(
@@ -62,6 +67,7 @@ SWEEP = Group(
         engram sweep --example > copy.toml
         engram sweep copy.toml --dry-run
         engram sweep copy.toml --out sweeps/copy
+        engram sweep copy.toml --engine ray --address auto
         engram sweep table copy.toml --out sweeps/copy
         engram sweep export copy.toml --out sweeps/copy --format csv
     """,

@@ -3,43 +3,46 @@
 from pathlib import Path
 
 from engram.cli._console import terminal
-from engram.cli._sweep_show import Live, show_plan, show_table
+from engram.cli._sweep_show import Live, show_best, show_plan, show_table
 from engram.errors import StoppedError
 from engram.imports import absolute_names
-from engram.sweep import Local, Plan, Sweep, estimate, read_results
+from engram.sweep import Engine, Local, Plan, Ray, Sweep, estimate, read_results
 
 
-def run_plan(plan: Plan, out: Path, workers: int, allow: tuple[str, ...], as_json: bool) -> None:
+def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_json: bool) -> None:
     """Train what is not done, with a table that is kept up to date, and print what came out."""
     where, allow = out.absolute(), absolute_names(allow)  # before a model of somebody changes the folder
     done = read_results(plan, where)
-    if len(done) < len(plan.runs):
-        show_plan(plan, out, estimate(plan, done), workers)
+    if len(done) < plan.count:
+        show_plan(plan, out, estimate(plan, done), engine.slots)
     where.mkdir(parents=True, exist_ok=True)
     live = Live(plan, len(done))
-    sweep = Sweep(plan, where, Local(workers, _threads(plan), where / "workers.log"), allow, live)
+    sweep = Sweep(plan, where, engine, allow, live)
     try:
         with live:
             sweep.run()
     except KeyboardInterrupt:
-        terminal(stderr=True).print(f"stopped: {len(sweep.results)} of {len(plan.runs)} runs are done, in {out}. ")
+        terminal(stderr=True).print(f"stopped: {len(sweep.results)} of {sweep.plan.count} runs are done, in {out}. ")
         terminal(stderr=True).print("The same command goes on from here.")
         raise
-    show_table(plan, sweep.results, as_json)
+    show_table(sweep.plan, sweep.results, as_json)
+    if not as_json and sweep.plan.search is not None:
+        show_best(sweep.plan)
     if not as_json:
         terminal().print(f"runs: {out}")
     if sweep.failed:
         reason = next(iter(sweep.failed.values()))
         raise StoppedError(
-            f"{len(sweep.failed)} of {len(plan.runs)} runs failed: {reason}. The same command tries them again; "
+            f"{len(sweep.failed)} of {sweep.plan.count} runs failed: {reason}. The same command tries them again; "
             f"{out / 'workers.log'} has what they said"
         )
 
 
-def workers_for(plan: Plan) -> int:
-    """As many processes as there are processors for them."""
-    return Local(threads=_threads(plan)).slots
-
-
-def _threads(plan: Plan) -> int:
-    return max((run.settings.machine.threads for run in plan.runs), default=1)
+def engine_for(plan: Plan, out: Path, workers: int = 0, name: str = "local", address: str = "auto") -> Engine:
+    """Where the runs are trained; 0 workers: as many as there are processors for them."""
+    threads = max((run.settings.machine.threads for run in plan.runs), default=1)
+    log = out.absolute() / "workers.log"
+    if name == "local":
+        return Local(workers, threads, log)
+    out.mkdir(parents=True, exist_ok=True)
+    return Ray(address, workers, threads, log)

@@ -31,10 +31,12 @@ def show_plan(
         print(json.dumps({"out": str(out), "runs": rows, "done": estimate.done, "seconds": estimate.on(workers)}))
         return
     console = terminal(stderr=not every)
-    console.print(f"{plan.name}: {len(plan.runs)} runs in {printable(str(out))}, {estimate.done} of them done")
+    console.print(f"{plan.name}: {plan.count} runs in {printable(str(out))}, {estimate.done} of them done")
+    if plan.search is not None:
+        console.print(plan.search.words)
     if together := sum(bool(run.kind) for run in plan.runs):
         console.print(f"{together} of them are small and train together, up to {MOST} as one batched model")
-    if estimate.done < len(plan.runs):
+    if estimate.done < plan.count:
         most = "at most " if plan.solved is not None else ""
         console.print(f"what is left takes about {most}{in_words(estimate.on(workers))} with {_workers(workers)}")
     if every:
@@ -49,6 +51,17 @@ def show_table(plan: Plan, results: Mapping[str, Mapping[str, Any]], as_json: bo
         return
     shown = [{name: _with_range(row, name) for name in row if not name.endswith(("_min", "_max"))} for row in rows]
     for_tables().print(_table(shown, without=() if any(row.get("diverged") for row in rows) else ("diverged",)))
+
+
+def show_best(plan: Plan) -> None:
+    """The best trial of a search, in words that can be typed."""
+    best = plan.search.best()
+    if best is None:
+        terminal().print("no trial came to its end")
+        return
+    values = {name: value for name, value in best.runs[0].values.items() if name not in ("trial", "seed")}
+    flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
+    terminal().print(f"best: trial {best.number}, {plan.search.search.metric} {best.values[-1]:.4g}: {flags}")
 
 
 class Live:
@@ -73,10 +86,13 @@ class Live:
             self.screen.stop()
 
     def __call__(self, what: str, unit: Unit, facts: Mapping[str, Any]) -> None:
+        if what == "grown":
+            self.plan = facts["plan"]
+            return
         if what in ("started", "step"):
-            self.running[unit[0].identity] = (unit, facts)
+            self.running[unit[0].key] = (unit, facts)
         else:
-            self.running.pop(unit[0].identity, None)
+            self.running.pop(unit[0].key, None)
         if what == "done":
             for run, result in zip(unit, facts["results"], strict=True):
                 self.done += 1
@@ -90,7 +106,7 @@ class Live:
         self._draw()
 
     def _say(self, line: str) -> None:
-        self.console.print(f"[{self.done}/{len(self.plan.runs)}] {line}")
+        self.console.print(f"[{self.done}/{self.plan.count}] {line}")
 
     def _scores(self, result: Mapping[str, Any]) -> str:
         names = ("loss", "accuracy") if "accuracy" in scores_of(result) else tuple(scores_of(result))[:2]
@@ -101,7 +117,7 @@ class Live:
         if self.screen is None or time.monotonic() - self.drawn < REFRESH:
             return
         self.drawn = time.monotonic()
-        total, part = len(self.plan.runs), self.done - self.before
+        total, part = self.plan.count, self.done - self.before
         left = (self.drawn - self.start) / part * (total - self.done) if part else 0
         head = f"{self.done} of {total} runs" + (f", about {in_words(left)} left" if part else "")
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))

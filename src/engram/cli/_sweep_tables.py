@@ -14,7 +14,7 @@ from engram.cli._run_words import Allow
 from engram.cli._sweep_show import show_table
 from engram.errors import EngramError, OptionError
 from engram.files import write_whole
-from engram.sweep import FORMATS, Plan, Watch, make_plan, over_seeds, read_results, read_sweep, rows_of
+from engram.sweep import FORMATS, Plan, Watch, grown, make_plan, over_seeds, read_results, read_sweep, rows_of
 
 File = Annotated[Path | None, Parameter(name="FILE", metavar="FILE")]
 
@@ -107,13 +107,15 @@ def plan_and_out(file: Path | None, out: Path | None, allow: Sequence[str]) -> t
         plan = make_plan(sweep, allow)
     except EngramError as error:
         raise OptionError(f"{file}: {error}") from None
-    return plan, Path("sweeps") / plan.name if out is None else out
+    folder = Path("sweeps") / plan.name if out is None else out
+    return grown(plan, folder), folder
 
 
 def status_of(plan: Plan, out: Path) -> dict[str, int]:
     """How many runs there are of each status."""
     results, watch = read_results(plan, out), Watch()
     counts = Counter(str(row["status"]) for row in rows_of(plan, results))
-    under_way = sum(run.identity not in results and watch.stale(out / run.folder) is None for run in plan.runs)
-    counts["under way"], counts["missing"] = under_way, counts["missing"] - under_way
-    return {name: counts[name] for name in ("done", "diverged", "under way", "missing", "not needed") if counts[name]}
+    under_way = sum(run.key not in results and watch.stale(out / run.folder) is None for run in plan.runs)
+    counts["under way"], counts["missing"] = under_way, max(0, counts["missing"] - under_way)
+    names = ("done", "diverged", "pruned", "under way", "missing", "not needed")
+    return {name: counts[name] for name in names if counts[name]}

@@ -12,10 +12,11 @@ from typing import Any
 from cyclopts import App
 
 from engram.cli._command import empty_app
+from engram.cli._find_lr import FindLr
 from engram.cli._model_options import changed, check_options
 from engram.cli._settings_file import overridden, read_settings
 from engram.cli._show_run import show_run
-from engram.cli._sweep_run import run_plan, workers_for
+from engram.cli._sweep_run import engine_for, run_plan
 from engram.cli._train_flags import Flags, flags_of, read_groups
 from engram.cli._train_words import Named, names_in, same
 from engram.errors import OptionError, check_size
@@ -37,6 +38,7 @@ class Train:
         engram train copy --config settings.toml --lr 1e-3
         engram train copy --dry-run > settings.toml
         engram train copy --model lstm --seeds 5       (five runs and a table)
+        engram train copy --model lstm --find-lr         (only look for a learning rate)
         engram train copy --model scornn --help        (all options, those of task and model too)
     """
 
@@ -46,9 +48,12 @@ class Train:
     seeds: int | None = None
     dry_run: bool = False
     json: bool = False
+    find_lr: FindLr | None = None
 
     def run(self) -> None:
-        if self.dry_run:
+        if self.find_lr is not None:
+            self.find_lr.run(self.settings, self.json)
+        elif self.dry_run:
             _show_plan(plan(self.settings), self.json)
         elif self.seeds is not None:
             _train_seeds(self.settings, self.seeds, self.out, self.name, self.json)
@@ -111,7 +116,8 @@ def _made(values: dict[str, Any], model: str, flags: Flags, named: Named, /, *ta
     chosen = values.pop("task")
     kind = make_task(chosen.pop("name"), **chosen)
     settings = Settings(kind, **groups_of(values, named.allow))
-    return Train(settings, **{name: value for name, value in run.items() if name not in ("config", "allow")})
+    run = {name: value for name, value in run.items() if name not in ("config", "allow")}
+    return Train(settings, find_lr=FindLr.of(run), **run)
 
 
 def _train_seeds(settings: Settings, seeds: int, out: Path, name: str | None, as_json: bool) -> None:
@@ -121,7 +127,9 @@ def _train_seeds(settings: Settings, seeds: int, out: Path, name: str | None, as
     label = f"{settings.task.name}-{settings.model.label}-seeds-{sweep.runs[0].identity[:8]}"
     sweep = replace(sweep, name=name or label)
     code = tuple(each for each in (settings.model.name, task_name(settings.task)) if is_outside(each))  # typed
-    run_plan(sweep, out / sweep.name, min(count, workers_for(sweep)), code, as_json)
+    folder = out / sweep.name
+    workers = min(count, engine_for(sweep, folder).slots)
+    run_plan(sweep, folder, engine_for(sweep, folder, workers), code, as_json)
 
 
 def _example(task: type[Task]) -> str:

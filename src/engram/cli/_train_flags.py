@@ -38,6 +38,15 @@ RUN: dict[str, tuple[Any, Any, str]] = {
         False,
         "Only print all settings as such a file, with parameters, time and memory from a few measured steps.",
     ),
+    "find_lr": (
+        bool,
+        False,
+        "Only look for a learning rate: train a network that is thrown away at growing rates (Smith 2017).",
+    ),
+    "lr_from": (float, 1e-6, "With --find-lr: the smallest rate."),
+    "lr_to": (float, 10.0, "With --find-lr: the largest rate."),
+    "lr_steps": (int, 200, "With --find-lr: the number of steps."),
+    "lr_figure": (Path | None, None, "With --find-lr: where a figure goes (.svg or .png)."),
     "json": (bool, False, "Print one JSON object at the end."),
 }
 """The options that are of the command, not of the settings: type, default, help."""

@@ -7,9 +7,12 @@ from pathlib import Path
 from engram.imports import full_name, is_outside
 from engram.tasks import TASKS
 
-TEXTS = ("--model", "--allow", "--out", "--config", "--name", "--stop-by", "--group", "--device")
+TEXTS = ("--model", "--allow", "--out", "--config", "--name", "--stop-by", "--group", "--device", "--lr-figure")
 """Options whose value may look like the name of a task."""
-ALONE = ("--dry-run", "--json", "--tensorboard", "--no-tensorboard", "--no-readout-bias", "--readout-bias", "-h")
+ALONE = (
+    "--dry-run", "--find-lr", "--json", "--tensorboard", "--no-tensorboard", "--no-readout-bias", "--readout-bias",
+    "-h",
+)  # fmt: skip
 """Flags, after which a word is not a value."""
 
 

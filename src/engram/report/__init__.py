@@ -5,6 +5,7 @@ from engram.report._atlas_figure import plot_atlas
 from engram.report._compare import plot_compare
 from engram.report._compare_page import compare_page, write_text
 from engram.report._curves import plot_curves
+from engram.report._find_lr import plot_rates
 from engram.report._probe import probe_page, write_probe_page
 from engram.report._rac import plot_rac
 from engram.report._recall import plot_recall
@@ -19,6 +20,7 @@ __all__ = [
     "plot_compare",
     "plot_curves",
     "plot_rac",
+    "plot_rates",
     "plot_recall",
     "plot_sizes",
     "plot_spectrum",

@@ -13,8 +13,11 @@ from engram.sweep._job import job_of, result_of, work
 from engram.sweep._lease import Lease, Watch
 from engram.sweep._local import Engine, Event, Local, cores
 from engram.sweep._plan import Plan, Planned, identity, is_solved, make_plan, plan_of_seeds, scores_of
+from engram.sweep._ray import Ray
 from engram.sweep._read import read_sweep
-from engram.sweep._sweep import Sweep, Unit, read_results, units
+from engram.sweep._search import Trials
+from engram.sweep._search_file import Range, Search
+from engram.sweep._sweep import Sweep, Unit, grown, read_results, units
 from engram.sweep._table import FORMATS, columns, over_seeds, rows_of
 from engram.sweep._together import MOST as MOST_TOGETHER
 
@@ -29,13 +32,18 @@ __all__ = [
     "Local",
     "Plan",
     "Planned",
+    "Range",
+    "Ray",
+    "Search",
     "Sweep",
     "SweepFile",
+    "Trials",
     "Unit",
     "Watch",
     "columns",
     "cores",
     "estimate",
+    "grown",
     "identity",
     "is_solved",
     "job_of",

@@ -30,7 +30,7 @@ class Estimate:
 
 def estimate(sweep: Plan, done: Container[str], seconds: float = MEASURE) -> Estimate:
     """Train a few steps of as many different runs as ``seconds`` allow, and throw them away."""
-    left = [run for run in sweep.runs if run.identity not in done]
+    left = [run for run in sweep.runs if run.key not in done and not (run.identity in sweep.pruned and not run.until)]
     rates: dict[str, float] = {}  # seconds per unit of work, by shape
     until = time.monotonic() + seconds
     for run in _spread(left):
@@ -40,7 +40,7 @@ def estimate(sweep: Plan, done: Container[str], seconds: float = MEASURE) -> Est
         rates[_shape(run)] = facts["seconds_a_step"] / _work(run.settings)
     usual = sum(rates.values()) / len(rates) if rates else 0.0
     times = [_steps(run.settings) * _work(run.settings) * rates.get(_shape(run), usual) for run in left]
-    return Estimate(len(sweep.runs) - len(left), max(times, default=0.0), sum(times))
+    return Estimate(sweep.count - len(left), max(times, default=0.0), sum(times))
 
 
 def _spread(runs: list[Planned]) -> list[Planned]:

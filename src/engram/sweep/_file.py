@@ -8,6 +8,7 @@ from typing import Any
 
 from engram.errors import OptionError, unknown
 from engram.runs import Where
+from engram.sweep._search_file import Search
 
 MOST_RUNS = 10**6
 Row = dict[str, Any]
@@ -54,6 +55,8 @@ class SweepFile:
     """Conditions, in order."""
     ladder: Ladder | None = None
     """For the longest delay that is solved: a larger value only after the one before was solved."""
+    search: Search | None = None
+    """In place of a grid: settings that a sampler chooses from what the ones before came to."""
     retries: int = 2
     """How often a run that failed is started again: one whose process died, say. A run that diverged is not."""
     together: bool = True
@@ -65,6 +68,12 @@ class SweepFile:
     def __post_init__(self) -> None:
         count = prod(len(values) for values in self.grid.values()) * max(1, len(self.list)) * len(self.seeds)
         count *= len(self.ladder.values) if self.ladder else 1
+        if self.search is not None:
+            if self.grid or self.list or self.ladder:
+                raise OptionError(
+                    "[search] takes the place of [grid], [[list]] and [ladder]: a file has one or the other"
+                )
+            count *= self.search.trials
         if count > MOST_RUNS:
             raise OptionError(f"the sweep has {count:,} runs, and at most {MOST_RUNS:,} are allowed: shorten its lists")
         known = {"task", "model", *self.base, *self.varied}
@@ -78,6 +87,7 @@ class SweepFile:
         """The names whose values differ from run to run, in the order of the file; the seed is last."""
         names = [name for row in self.list for name in row] + [*self.grid]
         names += [self.ladder.over] if self.ladder else []
+        names += ["trial", *self.search.space] if self.search else []
         names += [name for when in self.when for name in when.values]
         return (*(name for name in dict.fromkeys(names) if name != "seed"), "seed")
 
@@ -90,13 +100,14 @@ class SweepFile:
                     row = {**self.base, **case, **dict(zip(self.grid, values, strict=True)), "seed": seed}
                     number += 1
                     if self.ladder is None:
-                        yield from ((changed, -1, 0) for changed in self._conditions(row))
+                        yield from ((changed, -1, 0) for changed in self.conditions(row))
                         continue
                     for place, value in enumerate(self.ladder.values):
-                        changed = self._conditions({**row, self.ladder.over: value})
+                        changed = self.conditions({**row, self.ladder.over: value})
                         yield from ((each, number, place) for each in changed)
 
-    def _conditions(self, row: Row) -> Iterator[Row]:
+    def conditions(self, row: Row) -> Iterator[Row]:
+        """A row as the conditions leave it, if they do."""
         for when in self.when:
             if when.condition(row):
                 if when.skip:

@@ -20,7 +20,8 @@ from engram.imports import absolute_names
 from engram.probe import watch
 from engram.sweep._lease import Lease
 from engram.sweep._plan import Planned
-from engram.train import RUN_FILES, RunDirectory, Settings, resume, train, train_together
+from engram.sweep._rung import NAMES, rung_name, standing, validations
+from engram.train import RUN_FILES, Asked, RunDirectory, Settings, resume, train, train_together
 
 RESULT, MOST_BYTES = "result.json", 2**24
 Result = dict[str, Any]
@@ -32,10 +33,19 @@ class Held(Exception):
     """Another process has the lease of the run."""
 
 
+class Paused(Asked):
+    """A run has come to the step that it was to come to."""
+
+
 def job_of(runs: Sequence[Planned], out: Path, allow: Sequence[str] = ()) -> dict[str, Any]:
     """A job as plain JSON, for any engine. Paths are absolute: a model may change the folder of its process."""
     found = [
-        {"folder": str(out.absolute() / run.folder), "identity": run.identity, "settings": run.settings.to_dict()}
+        {
+            "folder": str(out.absolute() / run.folder),
+            "identity": run.identity,
+            "settings": run.settings.to_dict(),
+            "until": run.until,
+        }
         for run in runs
     ]
     return {"runs": found, "allow": list(absolute_names(allow)), "together": bool(runs[0].kind)}
@@ -53,12 +63,19 @@ def work(job: Mapping[str, Any], stale: Sequence[int] = (), tell: Tell | None = 
         Held: if another process works on it.
         EngramError, OSError: if a run failed; started again, it goes on.
     """
-    runs = [_Run(Path(each["folder"]), each["identity"], each["settings"]) for each in job["runs"]]
+    runs = [
+        _Run(Path(each["folder"]), each["identity"], each["settings"], each.get("until", 0)) for each in job["runs"]
+    ]
     leases = _leases([run.folder for run in runs], stale)
     try:
-        if left := [run for run in runs if result_of(run.folder, run.identity) is None]:
-            _finish(left, bool(job.get("together")), tuple(job.get("allow", ())), tell)
-        found = [result_of(run.folder, run.identity) for run in runs]
+        left = [run for run in runs if run.result() is None]
+        allow = tuple(job.get("allow", ()))
+        for run in left:
+            if run.until:
+                _reach(run, allow, tell)
+        if ends := [run for run in left if not run.until]:
+            _finish(ends, bool(job.get("together")), allow, tell)
+        found = [run.result() for run in runs]
         return [result for result in found if result is not None]
     finally:
         for lease in leases:
@@ -69,6 +86,10 @@ class _Run(NamedTuple):
     folder: Path
     identity: str
     settings: dict[str, Any]
+    until: int = 0
+
+    def result(self) -> Result | None:
+        return result_of(self.folder, self.identity, self.until)
 
 
 def _leases(folders: list[Path], stale: Sequence[int]) -> list[Lease]:
@@ -85,17 +106,36 @@ def _leases(folders: list[Path], stale: Sequence[int]) -> list[Lease]:
     return taken
 
 
-def result_of(folder: Path, identity: str) -> Result | None:
-    """The result in a folder; None if there is none, or one that is damaged or of another run."""
+def result_of(folder: Path, identity: str, until: int = 0) -> Result | None:
+    """The result in a folder, or how the run stood at the step ``until``; None if there is none, or one that is damaged
+    or of another run."""
     try:
-        found = unseal(read_json(folder / RESULT, MOST_BYTES, finite=False))
+        name = rung_name(until) if until else RESULT
+        found = unseal(read_json(folder / name, MOST_BYTES, finite=False))
         check_size("parameters", found.get("parameters"), least=0)
         for scores in found["results"].values():
             for name, value in scores.items():
                 check_number(name, value)
     except (OSError, AttributeError, KeyError, TypeError, ValueError):
         return None
-    return found if found.get("identity") == identity and found.get("status") in ("done", "diverged") else None
+    expected = ("reached" if until else "done", "diverged")
+    return found if found.get("identity") == identity and found.get("status") in expected else None
+
+
+def _reach(run: _Run, allow: tuple[str, ...], tell: Tell | None) -> None:
+    """Train a run until the validation of a step is done, unless it has come that far, and write how it stands there.
+    Trained further, it comes to the same bits as if it had not stopped."""
+
+    def is_there() -> bool:
+        return result_of(run.folder, run.identity) is not None or any(
+            line["step"] == run.until for line in validations(run.folder, run.until, allow)
+        )
+
+    if not is_there():
+        with suppress(Paused):
+            _finish([run], False, allow, tell)
+    found = standing(RunDirectory(run.folder, allow), validations(run.folder, run.until, allow))
+    write_whole(run.folder / rung_name(run.until), sealed({**found, "identity": run.identity}))
 
 
 def _finish(runs: list[_Run], together: bool, allow: tuple[str, ...], tell: Tell | None) -> None:
@@ -138,8 +178,15 @@ def _train(run: _Run, number: int, allow: tuple[str, ...], tell: Tell | None) ->
     """A run that has ended: as it is, resumed, or started."""
     folder, settings = run.folder, Settings.from_dict(run.settings, allow)
     more: dict[str, Any] = {"observe": watch if settings.machine.probe_every else None}
-    if tell is not None:
-        more["tell"] = lambda step, loss: tell(number, step, loss)
+
+    def told(step: int, loss: float) -> None:
+        if tell is not None:
+            tell(number, step, loss)
+        if run.until and step > run.until:  # the validation of a step comes before the next one
+            raise Paused
+
+    if tell is not None or run.until:
+        more["tell"] = told
     try:
         if not (folder / "run.json").exists():
             return train(settings, folder.parent, folder.name, **more)
@@ -153,7 +200,7 @@ def _train(run: _Run, number: int, allow: tuple[str, ...], tell: Tell | None) ->
 
 def clear(folder: Path) -> None:
     """Take away the files of a run, and nothing else; the lease stays."""
-    for name in (*RUN_FILES, RESULT):
+    for name in (*RUN_FILES, RESULT, *(path.name for path in folder.glob(NAMES))):
         if name != "lock":
             with suppress(FileError, EngramError):
                 check_plain(folder / name)

@@ -1,7 +1,7 @@
 """The runs of a sweep: their settings, their names, and which of them can start."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engram import __version__
@@ -10,7 +10,7 @@ from engram.files import seal
 from engram.imports import code_hash, is_outside
 from engram.runs import Where
 from engram.sweep._budget import within_budget
-from engram.sweep._file import SweepFile
+from engram.sweep._file import Row, SweepFile
 from engram.sweep._lines import line_of_setting
 from engram.sweep._together import kind_of
 from engram.tasks import Task, task_name
@@ -37,6 +37,13 @@ class Planned:
     """Its place on the ladder."""
     kind: str = ""
     """Runs of one kind may train together; "" for one that trains alone."""
+    until: int = 0
+    """In a search: only to this step for now, to be compared with others there; 0: to the end."""
+
+    @property
+    def key(self) -> str:
+        """What its result is found by."""
+        return f"{self.identity}@{self.until}" if self.until else self.identity
 
     @property
     def folder(self) -> str:
@@ -57,6 +64,10 @@ class Plan:
     over: str = ""
     """What the ladder goes over."""
     retries: int = 2
+    pruned: Mapping[str, int] = field(default_factory=dict)
+    """In a search: the runs that ended early, by identity, and the step."""
+    search: Any = None
+    """What asks for more runs as results come in, an engram.sweep.Trials; None: these are all."""
     _before: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -67,9 +78,26 @@ class Plan:
             if run.ladder >= 0:
                 last[run.ladder] = run.identity
 
+    @property
+    def ends(self) -> tuple[Planned, ...]:
+        """The runs, each once, as they are in the table."""
+        return tuple(run for run in self.runs if not run.until)
+
+    @property
+    def count(self) -> int:
+        """How many there are to train: those that a search ended are not."""
+        return len(self.runs) - len(self.pruned)
+
+    def grown(self, results: Mapping[str, Mapping[str, Any]]) -> "Plan":
+        """The plan with the runs that a search asks for, given the results so far."""
+        found: Plan = self if self.search is None else self.search.advance(results)
+        return found
+
     def is_open(self, run: Planned, results: Mapping[str, Mapping[str, Any]]) -> bool | None:
         """Whether a run may start, given the results by identity: None if that is not known yet, False if it never
-        will, because a run before it on its ladder was not solved."""
+        will, because a run before it on its ladder was not solved, or a search ended it."""
+        if run.identity in self.pruned and not run.until:
+            return False
         before = self._before.get(run.identity)
         if before is None or (before in results and is_solved(self.solved, results[before])):
             return True
@@ -100,26 +128,41 @@ def scores_of(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def make_plan(file: SweepFile, allow: Sequence[str] = ()) -> Plan:
-    """The runs of a sweep file. Every one is checked before any is started."""
+    """The runs of a sweep file. Every one is checked before any is started; of a search, its first batch."""
+    if file.search is not None:
+        from engram.sweep._search import Trials  # which stands on this file
+
+        return Trials(file, allow).plan()
     runs: list[Planned] = []
     for row, ladder, place in file.rows():
-        try:
-            settings = _of_sweep(within_budget(row, tuple(allow)))
-        except EngramError as error:
-            line = line_of_setting(file.text, row, str(error))
-            where = f"line {line}: " if line else ""
-            raise OptionError(f"{where}run {len(runs) + 1} ({_words(row, file.varied)}): {error}") from None
-        values = {SHOWN_AS.get(name, name): row.get(name) for name in file.varied}
-        if "parameters" in row:
-            values = {"hidden": settings.model.hidden} | values
-        kind = kind_of(settings) if file.together and ladder < 0 else ""
-        runs.append(Planned(values, settings, identity(settings, together=bool(kind)), ladder, place, kind))
+        run = planned(file, row, tuple(allow), len(runs), alone=ladder >= 0)
+        runs.append(replace(run, ladder=ladder, place=place))
     if file.ladder is not None and runs:
         _check_scores(file.ladder.solved, runs[0].settings.task)
-    varied = ("hidden", *file.varied) if any("hidden" in run.values for run in runs) else file.varied
-    varied = tuple(dict.fromkeys(SHOWN_AS.get(name, name) for name in varied))
+    varied = columns_of(file, runs)
     solved, over = (file.ladder.solved, file.ladder.over) if file.ladder else (None, "")
     return Plan(file.name, _once(runs), varied, solved, over, file.retries)
+
+
+def planned(file: SweepFile, row: Row, allow: tuple[str, ...], number: int = 0, *, alone: bool) -> Planned:
+    """The run of a row of a sweep file; ``alone`` if it may not train together with others."""
+    try:
+        settings = _of_sweep(within_budget({name: row[name] for name in row if name != "trial"}, allow))
+    except EngramError as error:
+        line = line_of_setting(file.text, row, str(error))
+        where = f"line {line}: " if line else ""
+        raise OptionError(f"{where}run {number + 1} ({_words(row, file.varied)}): {error}") from None
+    values = {SHOWN_AS.get(name, name): row.get(name) for name in file.varied}
+    if "parameters" in row:
+        values = {"hidden": settings.model.hidden} | values
+    kind = "" if alone or not file.together else kind_of(settings)
+    return Planned(values, settings, identity(settings, together=bool(kind)), kind=kind)
+
+
+def columns_of(file: SweepFile, runs: Iterable[Planned]) -> tuple[str, ...]:
+    """The columns that tell the runs of a file apart."""
+    varied = ("hidden", *file.varied) if any("hidden" in run.values for run in runs) else file.varied
+    return tuple(dict.fromkeys(SHOWN_AS.get(name, name) for name in varied))
 
 
 def plan_of_seeds(settings: Settings, seeds: Iterable[int], name: str) -> Plan:

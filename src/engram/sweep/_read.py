@@ -11,6 +11,7 @@ from engram.files import read_bounded
 from engram.runs import Where
 from engram.sweep._file import MOST_RUNS, Ladder, Row, SweepFile, When
 from engram.sweep._lines import line_of
+from engram.sweep._read_search import read_search
 
 MOST_BYTES = 2**20
 LADDER = ("over", "values", "solved")
@@ -62,6 +63,8 @@ class _Reader:
             found["when"] = tuple(self._when(row, k) for k, row in enumerate(self._tables(values, "when")))
         if "ladder" in values:
             found["ladder"] = self._ladder(values["ladder"])
+        if "search" in values:
+            found["search"] = read_search(values["search"], self._wrong)
         if "retries" in values:
             found["retries"] = check_size("retries", values["retries"], least=0, most=1000)
         if "together" in values:

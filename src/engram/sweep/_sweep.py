@@ -24,7 +24,8 @@ SAVING = 60.0
 Unit = tuple[Planned, ...]
 """What trains as one: a run, or several."""
 Observe = Callable[[str, Unit, Mapping[str, Any]], None]
-"""Is told ``started``, ``step``, ``done``, ``again``, ``failed`` and ``elsewhere``, of which runs, with details."""
+"""Is told ``started``, ``step``, ``done``, ``again``, ``failed`` and ``elsewhere``, of which runs, with details; and
+``grown``, of no run, with the plan of a search that has grown."""
 
 
 @dataclass
@@ -41,9 +42,9 @@ class Sweep:
     observe: Observe = lambda *_: None
     watch: Watch = field(default_factory=Watch)
     results: dict[str, Result] = field(default_factory=dict)
-    """By identity: what is done."""
+    """By key: what is done."""
     failed: dict[str, str] = field(default_factory=dict)
-    """By identity: why a run could not be finished."""
+    """By key: why a run could not be finished."""
 
     def __post_init__(self) -> None:
         self.out, self.allow = self.out.absolute(), absolute_names(self.allow)
@@ -55,13 +56,14 @@ class Sweep:
         self.looked = -AGAIN
 
     def run(self) -> dict[str, Result]:
-        """All results by identity. Ctrl-C lets the jobs under way save, and raises KeyboardInterrupt."""
+        """All results by key. Ctrl-C lets the jobs under way save, and raises KeyboardInterrupt."""
         self.out.mkdir(parents=True, exist_ok=True)
+        self.plan = grown(self.plan, self.out)
         self.results = read_results(self.plan, self.out)
         self.waiting.extend(units(self.plan, self.results, self.engine.slots))
         try:
             self._start()
-            while self.running or self.waiting or self.elsewhere:
+            while self.running or self.waiting or self.elsewhere or self._grow():
                 for event in self.engine.events(WAIT):
                     self._hear(event)
                 self._start()
@@ -94,6 +96,18 @@ class Sweep:
             self.engine.submit(self.submitted, job_of(unit, self.out, self.allow), stale)
             self.observe("started", unit, {})
 
+    def _grow(self) -> bool:
+        """When all is done: whether a search asks for more."""
+        if self.plan.search is None:
+            return False
+        before = {run.key for run in self.plan.runs}
+        self.plan = self.plan.grown(self.results)
+        self.plan.search.save(self.out)
+        self.results |= read_results(self.plan, self.out)
+        self.waiting.extend(units(self.plan, {*before, *self.results}, self.engine.slots))
+        self.observe("grown", (), {"plan": self.plan})
+        return len(self.plan.runs) > len(before)
+
     def _may_start(self, unit: Unit) -> bool | None:
         """None: not known yet. A ladder ends where a run failed, too."""
         found = self.plan.is_open(unit[0], self.results)
@@ -113,7 +127,7 @@ class Sweep:
         self.looked = time.monotonic()
         for _ in range(len(self.elsewhere)):
             unit = self.elsewhere.popleft()
-            found = [result_of(self.out / run.folder, run.identity) for run in unit]
+            found = [result_of(self.out / run.folder, run.identity, run.until) for run in unit]
             if all(found):
                 self._done(unit, found)
             elif self._stale(unit) is None:
@@ -139,16 +153,16 @@ class Sweep:
             self._failed(unit, str(event.get("failed") or lost))
 
     def _done(self, unit: Unit, results: Sequence[Result | None]) -> None:
-        found = {run.identity: result for run, result in zip(unit, results, strict=True) if result is not None}
+        found = {run.key: result for run, result in zip(unit, results, strict=True) if result is not None}
         self.results |= found
         self.observe("done", unit, {"results": results})
 
     def _failed(self, unit: Unit, reason: str) -> None:
         """Once more, and alone: one of several that train together may have brought the others down."""
         for run in unit:
-            attempts = self.attempts[run.identity] = self.attempts.get(run.identity, 0) + 1
+            attempts = self.attempts[run.key] = self.attempts.get(run.key, 0) + 1
             if attempts > self.plan.retries:
-                self.failed[run.identity] = reason
+                self.failed[run.key] = reason
                 self.observe("failed", (run,), {"reason": reason})
             else:
                 self.waiting.append((run,))
@@ -169,12 +183,19 @@ def units(plan: Plan, results: Container[str], workers: int) -> list[Unit]:
     """What is left to train, in the order of the plan: runs of one kind in parts, the others one by one."""
     kinds: dict[str, list[Planned]] = {}
     for run in plan.runs:
-        if run.identity not in results:
-            kinds.setdefault(run.kind or run.identity, []).append(run)
+        if run.key not in results:
+            kinds.setdefault(run.kind or run.key, []).append(run)
     return [tuple(runs[part]) for runs in kinds.values() for part in in_parts(len(runs), workers)]
 
 
 def read_results(plan: Plan, out: Path) -> dict[str, Result]:
-    """The results in a folder by identity."""
-    found = ((run.identity, result_of(out / run.folder, run.identity)) for run in plan.runs)
-    return {identity: result for identity, result in found if result is not None}
+    """The results in a folder by key, which is the identity of a run that is trained to its end."""
+    found = ((run.key, result_of(out / run.folder, run.identity, run.until)) for run in plan.runs)
+    return {key: result for key, result in found if result is not None}
+
+
+def grown(plan: Plan, out: Path) -> Plan:
+    """The plan of a search with all that it has asked for so far; any other plan as it is."""
+    while len((more := plan.grown(read_results(plan, out))).runs) > len(plan.runs):
+        plan = more
+    return more

@@ -5,28 +5,38 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from engram.sweep._plan import Plan, is_solved
+from engram.sweep._plan import Plan, Planned, is_solved
 
 Row = dict[str, Any]
 
 
 def rows_of(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     """One row per run, in the order of the sweep file: its settings, status, parameters and scores. A run that has no
-    result has the status ``missing``, or ``not needed`` where its ladder ended before."""
+    result has the status ``missing``, or ``not needed`` where its ladder ended before, or ``pruned`` in a search."""
     names = list(dict.fromkeys(name for result in results.values() for name in _scores(result)))
     found = []
-    for run in plan.runs:
-        result = results.get(run.identity)
+    for run in plan.ends:
+        shown = replace(run, until=plan.pruned.get(run.identity, 0))  # what a search saw of it last
+        result = results.get(shown.key)
         row: Row = {name: run.values.get(name) for name in plan.varied}
-        status = result["status"] if result else "not needed" if plan.is_open(run, results) is False else "missing"
-        row |= {"status": status, "parameters": result["parameters"] if result else None}
+        row |= {"status": _status(plan, shown, results), "parameters": result["parameters"] if result else None}
+        if plan.search is not None:
+            row |= plan.search.row(shown, results)
         if plan.solved is not None:
             row["solved"] = is_solved(plan.solved, result) if result else None
         scores = _scores(result) if result else {}
         found.append(row | {name: scores.get(name) for name in names} | {"run": run.folder})
     return found
+
+
+def _status(plan: Plan, run: Planned, results: Mapping[str, Mapping[str, Any]]) -> str:
+    if run.key in results:
+        status = str(results[run.key]["status"])
+        return "pruned" if status == "reached" else status
+    return "not needed" if plan.is_open(run, results) is False else "missing"
 
 
 def over_seeds(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> list[Row]:
@@ -38,7 +48,7 @@ def over_seeds(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> list[Row
     keys = [name for name in plan.varied if name not in ("seed", plan.over if plan.solved else "")]
     groups: dict[str, list[Row]] = {}
     first: dict[int, Row] = {}  # by ladder
-    for run, row in zip(plan.runs, rows_of(plan, results), strict=True):
+    for run, row in zip(plan.ends, rows_of(plan, results), strict=True):
         shown = row if run.ladder < 0 else first.setdefault(run.ladder, row)
         groups.setdefault(json.dumps([shown[name] for name in keys], default=str), []).append(row)
     table = []

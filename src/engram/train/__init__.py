@@ -5,7 +5,9 @@ from engram.train._denormals import without_denormals
 from engram.train._directory import RunDirectory
 from engram.train._fabric import make_fabric
 from engram.train._files import allowing
+from engram.train._find_lr import RULE, RateTest, find_lr
 from engram.train._flat import settings_from_flat
+from engram.train._interrupt import Asked
 from engram.train._loop import Loop
 from engram.train._members import together_steps
 from engram.train._network import make_network
@@ -13,6 +15,7 @@ from engram.train._objective import Objective, Step, Supervised, score_names
 from engram.train._optimizer import Optimizers
 from engram.train._plan import plan
 from engram.train._run import resume, train
+from engram.train._scores import Score
 from engram.train._settings import GROUPS, Settings, groups_of
 from engram.train._settings_budget import Budget
 from engram.train._settings_machine import Machine
@@ -25,7 +28,9 @@ from engram.train._worker import Worker
 
 __all__ = [
     "GROUPS",
+    "RULE",
     "RUN_FILES",
+    "Asked",
     "Budget",
     "Group",
     "Loop",
@@ -33,13 +38,16 @@ __all__ = [
     "Objective",
     "Optimiser",
     "Optimizers",
+    "RateTest",
     "RunDirectory",
+    "Score",
     "Settings",
     "Step",
     "Supervised",
     "Worker",
     "allowing",
     "evaluate",
+    "find_lr",
     "groups_of",
     "keeps_bits",
     "load_network",

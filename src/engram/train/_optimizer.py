@@ -36,11 +36,10 @@ class Optimizers:
     """
 
     def __init__(self, model: nn.Module, optimiser: Optimiser) -> None:
-        groups = param_groups(model, optimiser.lr, optimiser.weight_decay, optimiser.lr_orthogonal)
+        groups = _groups(model, optimiser)
         orthogonal = ("orthogonal", "stiefel")
         self.clipped: list[Tensor] = [p for group in groups if group["name"] not in orthogonal for p in group["params"]]
         self.orthogonal: list[Tensor] = [p for group in groups if group["name"] in orthogonal for p in group["params"]]
-        groups = _by_pattern(groups, optimiser.groups, dict(model.named_parameters()))
         others = [group for group in groups if group["name"] != "stiefel"]
         stiefel = [{"params": g["params"], "lr": g["lr"]} for g in groups if g["name"] == "stiefel"]
         self.all: list[torch.optim.Optimizer] = []
@@ -64,10 +63,22 @@ class Optimizers:
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = factor * rate
 
+    def set_rates(self, model: nn.Module, optimiser: Optimiser) -> None:
+        """Go on at the rates of other settings, which have the same groups."""
+        groups = _groups(model, optimiser)
+        others = [float(group["lr"]) for group in groups if group["name"] != "stiefel"]
+        stiefel = [float(group["lr"]) for group in groups if group["name"] == "stiefel"]
+        self.rates = [rates for rates in (others, stiefel) if rates]
+
     @property
     def lr(self) -> float:
         """The rate of the first group as it is now: that of the clipped parameters, if no pattern took all of them."""
         return float(self.all[0].param_groups[0]["lr"])
+
+
+def _groups(model: nn.Module, optimiser: Optimiser) -> list[dict[str, Any]]:
+    groups = param_groups(model, optimiser.lr, optimiser.weight_decay, optimiser.lr_orthogonal)
+    return _by_pattern(groups, optimiser.groups, dict(model.named_parameters()))
 
 
 def _by_pattern(groups: list[dict[str, Any]], patterns: tuple[Group, ...], names: dict[str, Tensor]) -> list[Any]:

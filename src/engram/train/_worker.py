@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Observer = Callable[[Any, Any], dict[str, float]]
 """``observe(network, task)`` measures the network as it is, and changes nothing."""
 Tell = Callable[[int, float], None]
-"""``tell(step, loss)`` is called after every step, by the process that writes."""
+"""``tell(step, loss)`` is called after every step, by the process that writes; it may raise Asked to stop there."""
 
 
 class Worker:
@@ -185,12 +185,12 @@ class Worker:
         self.before = None  # the next step may have its memory
         if self.leads:
             self.report.at(loop.step, loss)
-            if self.tell is not None:
-                self.tell(loop.step, loss)
         if loop.step % machine.log_every == 0 or loop.step == loop.total:
             self._line("train", {"loss": loss, **scores(), "lr": loop.optimizers.lr})
         if self.observe and machine.probe_every and loop.step % machine.probe_every == 0:
             self._line("probe", self.observe(loop.network, self.run.settings.task))
+        if self.tell is not None and self.leads:
+            self.tell(loop.step, loss)
 
     def test(self) -> None:
         """The best weights, on everything the task examines."""

@@ -1,0 +1,36 @@
+"""How a run stood at a step: what a search compares before all of it is trained."""
+
+from pathlib import Path
+from typing import Any
+
+from engram.errors import RunError
+from engram.train import RunDirectory, Score
+
+NAMES = "rung-*.json"
+
+
+def rung_name(until: int) -> str:
+    """The file with how a run stood at a step."""
+    return NAMES.replace("*", str(until))
+
+
+def validations(folder: Path, until: int, allow: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """The lines of a run's validations up to a step."""
+    try:
+        lines = RunDirectory(folder, allow).metrics()
+    except RunError:  # not begun, or damaged
+        return []
+    return [line for line in lines if line["split"] == "valid" and line["step"] <= until]
+
+
+def standing(run: RunDirectory, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the result of a run would be if it had ended after these validations; one that has none diverged before."""
+    found = {"status": "reached" if lines else "diverged", "results": {}, "parameters": run.facts["parameters"]}
+    if lines:
+        names = [name for name in lines[0] if name not in ("split", "seconds")]
+        score = Score(run.settings.budget.stop_by, names)
+        best = lines[0]
+        for line in lines[1:]:
+            best = line if score.better(line, best) else best
+        found["best"] = {name: best[name] for name in names}
+    return found
