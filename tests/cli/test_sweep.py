@@ -102,6 +102,7 @@ MISTAKES = [
     (["sweep", "export", "tiny.toml", "--format", "xls"], "csv"),
     (["sweep", "export", "tiny.toml", "-o", "."], "could not be written"),
     (["sweep", "bad.toml"], "bad.toml: line 2: unknown name in a sweep file 'gird': expected one of"),
+    (["sweep", "tiny.toml", "--out", "tiny.toml"], "--out tiny.toml is a file: give a folder"),
     (["train", "copy", "--seeds", "0"], "--seeds must be at least 1, got 0"),
 ]
 

@@ -106,6 +106,12 @@ REFUSED = [
     ("base = 3", "line 1: base must be a table"),
     ("list = 3", "line 1: list is written as tables"),
     ("[base", "is not TOML"),
+    ("\nretries = 'x'", "line 2: retries must be"),
+    ("seeds = [-1]", "line 1: a seed must be"),
+    ("[base]\nvalid-samples = 3\nvalid_samples = 4", "line 2: valid-samples is given twice"),
+    ("[grid]\ndelay = [1]\n[ladder]\nover = 'delay'\nvalues = [1]\nsolved = 'loss<1'", "line 4: the ladder goes over"),
+    ("[ladder]\nover = 'seed'\nvalues = [1]\nsolved = 'loss<1'", "line 2: a ladder cannot go over seeds"),
+    ("\n[[when]]\nif = 'hiden=1'\nskip = true", "line 3: unknown name in the condition 'hiden=1'.*'hidden'"),
 ]
 
 
@@ -140,6 +146,22 @@ def test_too_many_runs_are_refused_with_their_number(write: Any) -> None:
 def test_runs_are_checked_before_any_starts(write: Any, text: str, words: str) -> None:
     with pytest.raises(OptionError, match=words):
         make_plan(read_sweep(write(text)))
+
+
+def test_condition_sees_the_defaults(write: Any) -> None:
+    text = "[base]\ntask = 'copy'\n[[when]]\nif = 'layers=1 and model=exprnn'\nset = {clip = 0.5}"
+    assert [row["clip"] for row, _, _ in read_sweep(write(text)).rows()] == [0.5]
+
+
+def test_sweep_without_a_run_is_refused(write: Any) -> None:
+    with pytest.raises(OptionError, match="the sweep has no run"):
+        make_plan(read_sweep(write("[base]\ntask = 'copy'\n[[when]]\nif = 'task=copy'\nskip = true")))
+
+
+def test_none_is_written_as_text(write: Any) -> None:
+    file = read_sweep(write("[grid]\nmomentum = ['None', 0.5]\n[base]\nlr_orthogonal = 'None'"))
+    assert file.grid["momentum"] == [None, 0.5]
+    assert file.base["lr_orthogonal"] is None
 
 
 def test_missing_file_says_how_to_get_one(tmp_path: Any) -> None:

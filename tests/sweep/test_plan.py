@@ -28,6 +28,12 @@ def test_width_is_the_largest_within_the_budget(write: Any, model: str, layers: 
     assert counts[0] <= budget < counts[1]
 
 
+def test_width_of_a_model_that_needs_more_than_one_unit(write: Any) -> None:
+    text = "[base]\ntask = 'copy'\nmodel = 'householder'\nreflections = 5\nparameters = 1000"
+    (run,) = make_plan(read_sweep(write(text))).runs
+    assert run.settings.model.hidden > 5
+
+
 SETTINGS = Settings.of(Copy(delay=5), "lstm", hidden=8, steps=10, threads=1)
 OTHER: dict[str, dict[str, Any]] = {
     "model": {

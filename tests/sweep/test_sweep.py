@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.sweep.conftest import dead_process, run_here
 
 from engram.errors import FileError
@@ -91,6 +92,16 @@ def test_run_that_fails_is_retried_and_then_named(small: Any, tmp_path: Path) ->
     assert told.count("again") == plan.retries + 1  # one that trained together with it was started again too
     blocked.unlink()
     assert run_here(plan, tmp_path) == run_here(plan, tmp_path / "undisturbed")
+
+
+def test_what_is_refused_is_not_tried_again(small: Any, tmp_path: Path) -> None:
+    plan, told = small(base="device = 'cuda'"), list[str]()
+    sweep = Sweep(plan, tmp_path, Here(), observe=lambda what, *_: told.append(what))
+    if torch.cuda.is_available():
+        pytest.skip("there is such a device here")
+    assert sweep.run() == {}
+    assert told.count("again") == 0
+    assert "finds no cuda device" in next(iter(sweep.failed.values()))
 
 
 def spoil_result(folder: Path) -> None:

@@ -103,3 +103,21 @@ def test_a_setting_whose_name_looks_like_a_score(write: Any) -> None:
     rows = over_seeds(plan, {run.identity: done(0.1) for run in plan.runs})
     assert [row["valid_samples"] for row in rows] == [4, 6]
     assert not any(name.startswith("valid_samples_") for row in rows for name in row)
+
+
+def test_scores_that_are_not_finite_are_null_in_json(plan: Plan) -> None:
+    rows = rows_of(plan, {plan.runs[0].identity: done(float("nan"))})
+    assert json.loads(FORMATS["json"](rows))[0]["test_loss"] is None
+    assert ",nan," in FORMATS["csv"](rows)
+
+
+def test_line_breaks_do_not_break_a_table() -> None:
+    for name in ("markdown", "latex"):
+        assert "a b" in FORMATS[name]([{"x": "a\nb"}])
+
+
+def test_ladder_downwards(write: Any) -> None:
+    text = "[base]\ntask = 'copy'\n[ladder]\nover = 'delay'\nvalues = [9, 5, 2]\nsolved = 'accuracy>0.5'"
+    plan = make_plan(read_sweep(write(text)))
+    (row,) = over_seeds(plan, {run.identity: done(0.1) for run in plan.runs[:2]})
+    assert row["longest delay"] == [5]

@@ -1,10 +1,12 @@
 """A sweep from the command line: what it will take, how it goes on, what came out."""
 
+import signal
 from pathlib import Path
 
 from engram.cli._console import terminal
 from engram.cli._sweep_show import Live, show_best, show_plan, show_table
-from engram.errors import StoppedError
+from engram.errors import OptionError, StoppedError
+from engram.files import printable
 from engram.imports import absolute_names
 from engram.sweep import Engine, Local, Plan, Ray, Sweep, estimate, read_results
 
@@ -12,12 +14,15 @@ from engram.sweep import Engine, Local, Plan, Ray, Sweep, estimate, read_results
 def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_json: bool) -> None:
     """Train what is not done, with a table that is kept up to date, and print what came out."""
     where, allow = out.absolute(), absolute_names(allow)  # before a model of somebody changes the folder
+    if where.exists() and not where.is_dir():
+        raise OptionError(f"--out {printable(str(out))} is a file: give a folder, or the name of a new one")
     done = read_results(plan, where)
     if len(done) < plan.count:
         show_plan(plan, out, estimate(plan, done), engine.slots)
     where.mkdir(parents=True, exist_ok=True)
     live = Live(plan, len(done))
     sweep = Sweep(plan, where, engine, allow, live)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what batch systems send: as Ctrl-C
     try:
         with live:
             sweep.run()
@@ -25,6 +30,8 @@ def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_j
         terminal(stderr=True).print(f"stopped: {len(sweep.results)} of {sweep.plan.count} runs are done, in {out}. ")
         terminal(stderr=True).print("The same command goes on from here.")
         raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
     show_table(sweep.plan, sweep.results, as_json)
     if not as_json and sweep.plan.search is not None:
         show_best(sweep.plan)

@@ -52,20 +52,27 @@ def parameters_of(shape: _Shape, hidden: int) -> int:
 
 def _widest(shape: _Shape, budget: int) -> int:
     """By doubling, then by halving the interval: the number of parameters grows with the width."""
-    if parameters_of(shape, 1) > budget:
-        model, task = shape.settings.model.label, shape.settings.task.name
-        least = parameters_of(shape, 1)
-        raise OptionError(
-            f"no width of {model} on {task} has at most {budget} parameters: one unit has {least} already"
-        )
-    low, high = 1, 2
+    low = _narrowest(shape)
+    if parameters_of(shape, low) > budget:
+        what, least = f"{shape.settings.model.label} on {shape.settings.task.name}", parameters_of(shape, low)
+        raise OptionError(f"no width of {what} has at most {budget} parameters: hidden = {low} has {least} already")
+    high = 2 * low
     while parameters_of(shape, high) <= budget:
         low, high = high, 2 * high
         if high > MOST_WIDTH:
-            raise OptionError(
-                f"parameters = {budget:,} is reached at no width up to {MOST_WIDTH:,}: give hidden instead"
-            )
+            raise OptionError(f"parameters = {budget:,} allows a width above {MOST_WIDTH:,}: give hidden instead")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if parameters_of(shape, middle) <= budget else (low, middle)
     return low
+
+
+def _narrowest(shape: _Shape) -> int:
+    """The first power of two that the model can have for a width: some options ask for more than one unit."""
+    for width in (2**k for k in range(12)):
+        try:
+            parameters_of(shape, width)
+            return width
+        except OptionError as error:
+            refused = error
+    raise refused

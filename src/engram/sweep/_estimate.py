@@ -1,7 +1,9 @@
 """How long the runs of a sweep will take, from a few measured steps."""
 
+import sys
 import time
 from collections.abc import Container
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 
 from engram.sweep._plan import Plan, Planned
@@ -36,8 +38,9 @@ def estimate(sweep: Plan, done: Container[str], seconds: float = MEASURE) -> Est
     for run in _spread(left):
         if rates and time.monotonic() > until:
             break
-        facts = plan(run.settings, measured=3)
-        rates[_shape(run)] = facts["seconds_a_step"] / _work(run.settings)
+        with suppress(Exception, SystemExit), redirect_stdout(sys.stderr):  # a model of somebody may do anything
+            facts = plan(run.settings, measured=3)
+            rates[_shape(run)] = facts["seconds_a_step"] / _work(run.settings)
     usual = sum(rates.values()) / len(rates) if rates else 0.0
     times = [_steps(run.settings) * _work(run.settings) * rates.get(_shape(run), usual) for run in left]
     return Estimate(sweep.count - len(left), max(times, default=0.0), sum(times))

@@ -1,16 +1,24 @@
 """A sweep: which settings are tried."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from itertools import product
 from math import prod
 from typing import Any
 
-from engram.errors import OptionError, unknown
+from engram.errors import OptionError
 from engram.runs import Where
 from engram.sweep._search_file import Search
+from engram.train import FLAT, GROUPS
 
 MOST_RUNS = 10**6
+DEFAULTS: Mapping[str, Any] = {
+    name: each.default
+    for name, (group, own) in FLAT.items()
+    for each in fields(GROUPS[group])
+    if each.name == own and each.default is not None and each.default is not MISSING
+}
+"""What a condition sees of a setting that the file leaves alone."""
 Row = dict[str, Any]
 """The settings of one run by the names of the flags; ``parameters`` stands for a width, which is found from it."""
 
@@ -76,11 +84,6 @@ class SweepFile:
             count *= self.search.trials
         if count > MOST_RUNS:
             raise OptionError(f"the sweep has {count:,} runs, and at most {MOST_RUNS:,} are allowed: shorten its lists")
-        known = {"task", "model", *self.base, *self.varied}
-        for when in self.when:
-            for name in when.condition.names:
-                if name not in known:
-                    raise unknown(f"name in the condition {when.condition.text!r}", name, known)
 
     @property
     def varied(self) -> tuple[str, ...]:
@@ -109,7 +112,7 @@ class SweepFile:
     def conditions(self, row: Row) -> Iterator[Row]:
         """A row as the conditions leave it, if they do."""
         for when in self.when:
-            if when.condition(row):
+            if when.condition({**DEFAULTS, **row}):
                 if when.skip:
                     return
                 row = {**row, **when.values}

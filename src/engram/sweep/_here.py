@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engram.sweep._job import Held, work
+from engram.sweep._job import answer
 from engram.sweep._local import Event
 
 
@@ -22,12 +22,7 @@ class Here:
         if self.job is None:
             return []
         (number, job, stale), self.job = self.job, None
-        try:
-            return [{"number": number, "results": work(job, stale)}]
-        except Held:
-            return [{"number": number, "held": True}]
-        except Exception as error:  # a model of somebody may raise anything
-            return [{"number": number, "failed": f"{type(error).__name__}: {error}"}]
+        return [{"number": number, **answer(job, stale)}]
 
     def stop(self) -> None:
         self.job = None

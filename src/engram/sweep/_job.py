@@ -1,5 +1,6 @@
 """One job of a sweep, in this process: a run, or several that train as one, to the end."""
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -8,9 +9,12 @@ from typing import Any, NamedTuple
 from engram.errors import (
     BusyError,
     DivergedError,
+    DTypeError,
     EngramError,
     FileError,
+    OptionError,
     RunError,
+    ShapeError,
     StoppedError,
     check_number,
     check_size,
@@ -104,6 +108,20 @@ def _leases(folders: list[Path], stale: Sequence[int]) -> list[Lease]:
             raise Held(f"{folder} is being worked on by another process")
         taken.append(lease)
     return taken
+
+
+def answer(job: Mapping[str, Any], stale: Sequence[int] = (), tell: Tell | None = None) -> dict[str, Any]:
+    """What an engine says of a job that has ended: results; held, if another process works on it; or failed, with the
+    reason, and final if it would fail again."""
+    try:
+        return {"results": work(job, stale, tell)}
+    except Held:
+        return {"held": True}
+    except (Exception, SystemExit) as error:  # a model of somebody may raise anything
+        if not isinstance(error, EngramError | OSError):
+            traceback.print_exc()  # where in their code: to the log
+        final = isinstance(error, OptionError | DTypeError | ShapeError)
+        return {"failed": f"{type(error).__name__}: {error}", "final": final}
 
 
 def result_of(folder: Path, identity: str, until: int = 0) -> Result | None:

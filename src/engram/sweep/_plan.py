@@ -137,7 +137,9 @@ def make_plan(file: SweepFile, allow: Sequence[str] = ()) -> Plan:
     for row, ladder, place in file.rows():
         run = planned(file, row, tuple(allow), len(runs), alone=ladder >= 0)
         runs.append(replace(run, ladder=ladder, place=place))
-    if file.ladder is not None and runs:
+    if not runs:
+        raise OptionError("the sweep has no run: its conditions leave out all of them")
+    if file.ladder is not None:
         _check_scores(file.ladder.solved, runs[0].settings.task)
     varied = columns_of(file, runs)
     solved, over = (file.ladder.solved, file.ladder.over) if file.ladder else (None, "")

@@ -1,20 +1,21 @@
 """The sweep file as it is read: what is wrong is told with its line."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engram.errors import EngramError, FileError, OptionError, check_flag, check_size, unknown
 from engram.files import read_bounded
 from engram.runs import Where
-from engram.sweep._file import MOST_RUNS, Ladder, Row, SweepFile, When
+from engram.sweep._file import DEFAULTS, MOST_RUNS, Ladder, Row, SweepFile, When
 from engram.sweep._lines import line_of
 from engram.sweep._read_search import read_search
 
 MOST_BYTES = 2**20
 LADDER = ("over", "values", "solved")
+T = TypeVar("T")
 
 
 def read_sweep(path: Path) -> SweepFile:
@@ -58,7 +59,7 @@ class _Reader:
             found["list"] = tuple(self._table("list", row, k) for k, row in enumerate(self._tables(values, "list")))
         self._check_once(found)
         if "seeds" in values:
-            found["seeds"] = self._seeds(values["seeds"])
+            found["seeds"] = self._checked("seeds", lambda: self._seeds(values["seeds"]))
         if "when" in values:
             found["when"] = tuple(self._when(row, k) for k, row in enumerate(self._tables(values, "when")))
         if "ladder" in values:
@@ -66,9 +67,12 @@ class _Reader:
         if "search" in values:
             found["search"] = read_search(values["search"], self._wrong)
         if "retries" in values:
-            found["retries"] = check_size("retries", values["retries"], least=0, most=1000)
+            retries = values["retries"]
+            found["retries"] = self._checked("retries", lambda: check_size("retries", retries, least=0, most=1000))
         if "together" in values:
-            found["together"] = check_flag("together", values["together"])
+            found["together"] = self._checked("together", lambda: check_flag("together", values["together"]))
+        self._check_ladder(found)
+        self._check_conditions(found)
         return found
 
     def _name(self, name: Any) -> str:
@@ -94,7 +98,9 @@ class _Reader:
                 raise self._wrong(
                     "seeds stand at the top of the file: seeds = 5, or seeds = [0, 1, 7]", name, key, place
                 )
-        return {key.replace("-", "_"): None if value == "None" else value for key, value in values.items()}
+            if "-" in key and key.replace("-", "_") in values:
+                raise self._wrong(f"{key} is given twice, with a hyphen and with an underscore", name, key, place)
+        return {key.replace("-", "_"): _none(value) for key, value in values.items()}
 
     def _check_once(self, found: dict[str, Any]) -> None:
         for place, row in enumerate(found.get("list", ())):
@@ -140,9 +146,39 @@ class _Reader:
         except OptionError as error:
             raise self._wrong(str(error), "ladder", "solved") from None
 
+    def _check_ladder(self, found: dict[str, Any]) -> None:
+        """What a ladder goes over is its own."""
+        over = found["ladder"].over if "ladder" in found else None
+        if over == "seed":
+            raise self._wrong("a ladder cannot go over seeds", "ladder", "over")
+        if over in found.get("grid", {}) or any(over in row for row in found.get("list", ())):
+            raise self._wrong(f"the ladder goes over {over}, which is in [grid] or [[list]] too", "ladder", "over")
+
+    def _check_conditions(self, found: dict[str, Any]) -> None:
+        """A name that no run has would make a condition that never holds."""
+        file = SweepFile(**{name: value for name, value in found.items() if name != "when"})
+        known = {*file.base, *file.varied, *DEFAULTS, *(name for when in found.get("when", ()) for name in when.values)}
+        for place, when in enumerate(found.get("when", ())):
+            for name in when.condition.names:
+                if name not in known:
+                    raise self._unknown(
+                        f"name in the condition {when.condition.text!r}", name, known, "when", "if", place
+                    )
+
+    def _checked(self, name: str, check: Callable[[], T]) -> T:
+        try:
+            return check()
+        except EngramError as error:
+            raise self._wrong(str(error).removeprefix(f"line {line_of(self.text, '', name)}: "), "", name) from None
+
     def _wrong(self, message: str, table: str, name: str, place: int = 0) -> OptionError:
         line = line_of(self.text, table, name, place)
         return OptionError(f"line {line}: {message}" if line else message)
 
     def _unknown(self, kind: str, name: str, known: Iterable[str], table: str, key: str, place: int = 0) -> OptionError:
         return self._wrong(str(unknown(kind, name, known)), table, key, place)
+
+
+def _none(value: Any) -> Any:
+    """TOML has no None: the text stands for it."""
+    return [_none(each) for each in value] if isinstance(value, list) else None if value == "None" else value

@@ -150,18 +150,18 @@ class Sweep:
             self.observe("elsewhere", unit, {})
         elif "stopped" not in event:
             lost = f"its process ended with code {event.get('lost')}"
-            self._failed(unit, str(event.get("failed") or lost))
+            self._failed(unit, str(event.get("failed") or lost), final=bool(event.get("final")))
 
     def _done(self, unit: Unit, results: Sequence[Result | None]) -> None:
         found = {run.key: result for run, result in zip(unit, results, strict=True) if result is not None}
         self.results |= found
         self.observe("done", unit, {"results": results})
 
-    def _failed(self, unit: Unit, reason: str) -> None:
+    def _failed(self, unit: Unit, reason: str, final: bool) -> None:
         """Once more, and alone: one of several that train together may have brought the others down."""
         for run in unit:
             attempts = self.attempts[run.key] = self.attempts.get(run.key, 0) + 1
-            if attempts > self.plan.retries:
+            if attempts > self.plan.retries or (final and len(unit) == 1):
                 self.failed[run.key] = reason
                 self.observe("failed", (run,), {"reason": reason})
             else:

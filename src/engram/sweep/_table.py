@@ -4,10 +4,12 @@ is the same to the byte however the sweep was run."""
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from engram.files import printable
 from engram.sweep._plan import Plan, Planned, is_solved
 
 Row = dict[str, Any]
@@ -80,8 +82,8 @@ def _longest(plan: Plan, rows: list[Row]) -> Row:
     seeds: dict[Any, list[Row]] = {}
     for row in rows:
         seeds.setdefault(row["seed"], []).append(row)
-    longest = [max((row[plan.over] for row in own if row["solved"]), default=None) for own in seeds.values()]
-    known = sorted(value for value in longest if value is not None)
+    longest = [([None] + [row[plan.over] for row in own if row["solved"]])[-1] for own in seeds.values()]
+    known = [value for value in dict.fromkeys(row[plan.over] for row in rows) for found in longest if found == value]
     open_ = sum(any(row["status"] == "missing" for row in own) for own in seeds.values())
     middle = known[(len(known) - 1) // 2] if known and len(known) == len(longest) else None
     return {"seeds": len(seeds), "not finished": open_, f"longest {plan.over}": longest, "median": middle}
@@ -102,8 +104,9 @@ def as_csv(rows: Iterable[Row]) -> str:
 
 
 def as_json(rows: Iterable[Row]) -> str:
-    """A list of objects."""
-    return json.dumps(list(rows), indent=1) + "\n"
+    """A list of objects; a score that is not finite is null, since JSON has no such numbers."""
+    finite = ({name: _finite(value) for name, value in row.items()} for row in rows)
+    return json.dumps(list(finite), indent=1, allow_nan=False) + "\n"
 
 
 def as_markdown(rows: Iterable[Row]) -> str:
@@ -140,8 +143,12 @@ def _cell(value: Any) -> str:
     return "" if value is None else json.dumps(value) if isinstance(value, list | tuple | bool) else str(value)
 
 
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else _cell(value)
+    return f"{value:.4g}" if isinstance(value, float) else printable(_cell(value))
 
 
 def _latex(text: str) -> str:

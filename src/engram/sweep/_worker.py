@@ -10,12 +10,10 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from contextlib import suppress
 from typing import Any, TextIO
 
-from engram.errors import EngramError
-from engram.sweep._job import Held, work
+from engram.sweep._job import answer
 
 QUIET = 0.5
 """Seconds between two lines that tell of the progress."""
@@ -54,14 +52,7 @@ def _answer(job: dict[str, Any], answers: TextIO) -> dict[str, Any]:
             told = time.monotonic()
             _say(answers, {"number": job["number"], "run": run, "step": step, "loss": loss})
 
-    try:
-        return {"number": job["number"], "results": work(job["job"], job["stale"], tell)}
-    except Held:
-        return {"number": job["number"], "held": True}
-    except (Exception, SystemExit) as error:  # a model of somebody may raise anything
-        if not isinstance(error, EngramError | OSError):
-            traceback.print_exc()  # where in their code: to the log
-        return {"number": job["number"], "failed": f"{type(error).__name__}: {error}"}
+    return {"number": job["number"], **answer(job["job"], job["stale"], tell)}
 
 
 def _say(answers: TextIO, values: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from engram.train._optimizer import Optimizers
 from engram.train._plan import plan
 from engram.train._run import resume, train
 from engram.train._scores import Score
-from engram.train._settings import GROUPS, Settings, groups_of
+from engram.train._settings import FLAT, GROUPS, Settings, groups_of
 from engram.train._settings_budget import Budget
 from engram.train._settings_machine import Machine
 from engram.train._settings_optimiser import Group, Optimiser
@@ -27,6 +27,7 @@ from engram.train._why_not_together import keeps_bits, why_not_together
 from engram.train._worker import Worker
 
 __all__ = [
+    "FLAT",
     "GROUPS",
     "RULE",
     "RUN_FILES",
