@@ -67,6 +67,8 @@ def test_whole_way(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
 
     assert main(["sweep", "table", tiny, "--json"]) == 0
     assert [row["model"] for row in json.loads(capsys.readouterr().out)] == ["rnn", "exprnn"]
+    assert main(["sweep", "table", tiny, "--format", "markdown"]) == 0
+    assert capsys.readouterr().out.startswith("| model | runs | done |")
     for name in ("csv", "json", "markdown", "latex"):
         assert main(["sweep", "export", tiny, "--format", name, "-o", f"table.{name}"]) == 0
         assert "exprnn" in Path(f"table.{name}").read_text()

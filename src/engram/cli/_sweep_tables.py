@@ -50,7 +50,7 @@ class SweepStatus:
 class SweepTable:
     """Print what a sweep has found so far: one row per setting, the mean over seeds and its range.
 
-    Example: engram sweep table copy.toml
+    Example: engram sweep table copy.toml --format markdown
     """
 
     file: File = None
@@ -60,12 +60,18 @@ class SweepTable:
     """The folder of its runs; default: sweeps/NAME."""
     allow: Allow = ()
     """A package or file whose code the sweep file may name; may be repeated."""
+    format: Literal["text", "csv", "json", "markdown", "latex"] = "text"
+    """text is for people; csv and json have all digits, markdown and latex four."""
     json: bool = False
-    """Print a JSON list."""
+    """Print a JSON list: the same as --format json."""
 
     def run(self) -> None:
         plan, out = plan_and_out(self.file, self.out, self.allow)
-        show_table(plan, read_results(plan, out), self.json)
+        results = read_results(plan, out)
+        if self.format == "text" or self.json:
+            show_table(plan, results, self.json)
+        else:
+            print(FORMATS[self.format](over_seeds(plan, results)), end="")
 
 
 @dataclass(frozen=True)
