@@ -23,6 +23,9 @@ SAME = {
 """What must be equal in all of them, and what it is called."""
 
 
+_known: dict[tuple[str, type, type], str] = {}
+
+
 def why_not_together(settings: Sequence[Settings]) -> str:
     """Why these runs cannot be trained as one batched model, in a sentence; "" if they can.
 
@@ -32,7 +35,7 @@ def why_not_together(settings: Sequence[Settings]) -> str:
     if not settings:
         return "there is no run"
     settings = [each.resolved() for each in settings]
-    return _differ(settings) or _unfit(settings[0]) or _on_trial(settings[0])
+    return _differ(settings) or _unfit(settings[0]) or _tried(settings[0].replace(seed=0))
 
 
 def _differ(settings: Sequence[Settings]) -> str:
@@ -69,6 +72,14 @@ def _unfit(settings: Settings) -> str:
     if objects_of(task) is not None:
         return f"{task.name} shows objects of a table, and how many of them a batch shows differs from run to run"
     return ""
+
+
+def _tried(settings: Settings) -> str:
+    """What a trial gave; once per kind of run, for a sweep asks about many groups."""
+    key = (settings.fingerprint(), settings.model.kind, type(settings.task))
+    if key not in _known:
+        _known[key] = _on_trial(settings)
+    return _known[key]
 
 
 def _on_trial(settings: Settings) -> str:
