@@ -123,7 +123,7 @@ def test_every_cell_gives_the_same_bits(compiled: str, name: str, threads: Calla
             assert all(found.equal(right) for found, right in zip(everything(), single, strict=True))
 
 
-@pytest.mark.parametrize("dtype", slow_but(DTYPES, {*REAL, torch.complex64}), ids=str)
+@pytest.mark.parametrize("dtype", slow_but(DTYPES, REAL), ids=str)
 def test_products(compiled: str, dtype: torch.dtype, threads: Callable[[int], Any]) -> None:
     """Every size and stride: within the bound of a sum of k products, and the same bits however they are shared."""
     sizes = (
