@@ -1,8 +1,10 @@
 """Which executor runs: asked for by a block, by the environment, or by what the machine can do."""
 
+import importlib.util
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -82,11 +84,31 @@ def test_transforms_take_the_plain_loop() -> None:
     torch.testing.assert_close(found, right, rtol=0, atol=1e-12)  # float64 rounding of four steps
 
 
+def test_the_environment_is_read_when_the_module_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made() -> Any:
+        spec = importlib.util.find_spec("engram.loops._choice")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    monkeypatch.setenv("ENGRAM_LOOP", "torch")
+    assert made().chosen() == "torch"
+    monkeypatch.setenv("ENGRAM_LOOP", "torhc")
+    with pytest.raises(OptionError, match=r"unknown executor \(ENGRAM_LOOP\) 'torhc': .* Did you mean 'torch'\?"):
+        made()
+    monkeypatch.delenv("ENGRAM_LOOP")
+    assert made().chosen() == "auto"
+
+
+@pytest.mark.slow
 def test_environment_sets_the_default() -> None:
     done = python("from engram.loops import chosen; print(chosen())", ENGRAM_LOOP="torch")
     assert (done.returncode, done.stdout) == (0, "torch\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_unknown_executor_in_the_environment() -> None:
     done = python("import engram.loops", ENGRAM_LOOP="torhc")
     assert done.returncode == 1

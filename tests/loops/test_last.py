@@ -11,6 +11,7 @@ from torch.library import opcheck
 
 import engram.loops._operator  # noqa: F401  (registers the operators)
 from engram.loops import ACTIVATIONS, _memory, compiled_cell, free_workspaces, use
+from tiers import slow_but
 
 LEAVES = ("input", "weight_ih", "bias", "weight_hh", "start", "mod_bias")
 TOLERANCE = 1e-10  # float64, as for `additive`
@@ -88,7 +89,7 @@ def test_the_result_does_not_live_in_lent_memory(executor: str, problem: Callabl
     assert all(value.isfinite().all() for value in second.values())
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["dense", "packed"])
+@pytest.mark.parametrize("packed", slow_but([False, True], [True]))
 def test_operators(executor: str, packed: bool, problem: Callable[..., Any]) -> None:
     """As torch sees them, with transposed arguments; nothing is kept, so the gradient runs the steps again."""
     case = problem(activation="modrelu", packed=packed)

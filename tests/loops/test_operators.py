@@ -39,7 +39,7 @@ def taken_apart(case: dict[str, Any]) -> tuple[Compiled, list[Tensor]]:
     return found, [case["input"], case["start"], *(case[name] for name in found.traced.names)]
 
 
-@pytest.mark.parametrize("keep", [False, True], ids=["numbers", "kept"])
+@pytest.mark.parametrize("keep", [slow(False), True])
 @pytest.mark.parametrize(("activation", "packed", "dtype"), slow_but(CASES, QUICK))
 def test_forward_operator(
     executor: str, activation: str, packed: bool, dtype: torch.dtype, keep: bool, problem: Callable[..., Any]

@@ -129,8 +129,9 @@ def test_complex_numbers(name: str, packed: bool, reverse: bool) -> None:
     assert_same(outcome(cell, "auto", packed, reverse), outcome(cell, "plain", packed, reverse))
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["dense", "packed"])
-@pytest.mark.parametrize("name", slow_but(CELLS, {"factored", "goru"}))
+@pytest.mark.parametrize(
+    ("name", "packed"), slow_but(product(CELLS, [False, True]), [("factored", False), ("goru", True)])
+)
 def test_operators(name: str, packed: bool) -> None:
     """Schema, fake tensors, autograd registration and tracing, as torch checks them; strided arguments too."""
     cell = cell_of(name, 4)

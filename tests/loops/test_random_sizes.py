@@ -28,9 +28,7 @@ CANCELLING |= {"reverse": True, "packed": False, "bias": True}
 """Float32 alone, without any loop of ours, is off by 1.7e-4 here."""
 
 
-@settings(max_examples=60)
-@given(sizes=st.fixed_dictionaries(SIZES), activation=st.sampled_from(ACTIVATIONS), count=st.sampled_from([1, 2, 3]))
-def test_float64(
+def float64(
     executor: str,
     problem: Callable[..., Any],
     outcome: Callable[..., Any],
@@ -45,6 +43,13 @@ def test_float64(
     with threads(count):
         # 1e-10 of the largest entry: sums of at most 12 * 30 * 70 products, each rounded at 1e-16
         assert_same(outcome(case, executor), truth, 1e-10)
+
+
+of_float64 = given(
+    sizes=st.fixed_dictionaries(SIZES), activation=st.sampled_from(ACTIVATIONS), count=st.sampled_from([1, 2, 3])
+)
+test_float64 = settings(max_examples=20)(of_float64(float64))
+test_float64_many = pytest.mark.slow(settings(max_examples=200)(of_float64(float64)))
 
 
 @pytest.mark.slow
@@ -64,10 +69,7 @@ def test_larger_than_the_caches(
         assert_same(outcome(case, executor), outcome(case, "plain"), 1e-10)  # as above
 
 
-@settings(max_examples=30)
-@given(sizes=st.fixed_dictionaries(SIZES), activation=st.sampled_from(SMOOTH), count=st.sampled_from([1, 2, 3]))
-@example(sizes=CANCELLING, activation="identity", count=1)
-def test_float32(
+def float32(
     executor: str,
     problem: Callable[..., Any],
     outcome: Callable[..., Any],
@@ -88,6 +90,14 @@ def test_float32(
     with threads(count):
         truth = outcome(exact, "plain")
         assert_same(outcome(case, executor), truth, 2e-5, nudged(exact, truth, 170 * EPS))
+
+
+of_float32 = given(
+    sizes=st.fixed_dictionaries(SIZES), activation=st.sampled_from(SMOOTH), count=st.sampled_from([1, 2, 3])
+)
+cancelling = example(sizes=CANCELLING, activation="identity", count=1)
+test_float32 = settings(max_examples=10)(of_float32(cancelling(float32)))
+test_float32_many = pytest.mark.slow(settings(max_examples=100)(of_float32(float32)))
 
 
 @pytest.mark.parametrize("activation", ["relu", "modrelu"])

@@ -133,7 +133,7 @@ MAKES = [
     slow(partial(AntisymmetricRNN, bias=False, initial_state="trained")),
     partial(CoRNN, map="cayley"),
     slow(partial(CoRNN, bias=False, initial_state="trained")),
-    partial(LEM, bias=False, initial_state="trained"),
+    slow(partial(LEM, bias=False, initial_state="trained")),
 ]
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import DTypeError
+from engram.loops import use
 from engram.maps import MAPS
 from engram.models import MODELS
 from engram.nn import RNN, Recurrent
@@ -53,6 +54,13 @@ def empty(way: str, make: Callable[..., nn.Module]) -> nn.Module:
 
 def tensors(value: Any) -> list[Tensor]:
     return [value] if isinstance(value, Tensor) else [t for part in value for t in tensors(part)]
+
+
+@pytest.fixture(autouse=True)
+def _not_compiled() -> Iterator[None]:
+    """No test here is about a loop, and to compile that of every layer takes longer than all of them."""
+    with use("plain"):
+        yield
 
 
 @pytest.mark.parametrize("name", LAYERS)

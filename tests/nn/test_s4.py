@@ -35,7 +35,7 @@ def randn(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("kind", [S4, S4D])
+@pytest.mark.parametrize("kind", [pytest.param(S4, marks=pytest.mark.slow), S4D])
 def test_contract(kind: type[S4D]) -> None:
     assert len(check_contract(partial(kind, state_size=4))) == 11
 

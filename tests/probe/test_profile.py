@@ -230,7 +230,7 @@ PLOTTED: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-@pytest.mark.parametrize("name", slow_but(PLOTTED, {"rac", "no weights"}))
+@pytest.mark.parametrize("name", slow_but(PLOTTED, {"no weights"}))
 def test_every_figure_is_readable(name: str, tmp_path: Path) -> None:
     """Also where curves are zero or missing (a warning would fail the test)."""
     found = profile(PLOTTED[name](), input_size=3 if name == "no weights" else None, length=60)

@@ -12,6 +12,7 @@ from engram.train import Optimiser, RunDirectory, Settings, load_network, make_f
 from engram.train._checkpoint import Checkpoint, load, save
 from engram.train._loop import Loop
 from engram.train._schedule import Schedule
+from tiers import slow_but
 
 FACTORS: dict[str, tuple[dict[str, Any], list[float]]] = {
     "constant": ({}, [1.0] * 6),
@@ -76,10 +77,12 @@ SCHEDULES: dict[str, dict[str, Any]] = {
 
 
 WAITS = {"plateau": 3, "plateau_factor": 0.5, "lr": 0.6}
-CASES = [(model, case) for model in ("exprnn", "full-capacity") for case in SCHEDULES]
+CASES = [("exprnn", case) for case in (*SCHEDULES, "a wait for a plateau")]
+STIEFEL = [("full-capacity", case) for case in SCHEDULES]
+QUICK = [*CASES, ("full-capacity", "plateau"), ("full-capacity", "warm-up and cosine")]
 
 
-@pytest.mark.parametrize(("model", "case"), [*CASES, ("exprnn", "a wait for a plateau")])
+@pytest.mark.parametrize(("model", "case"), slow_but(CASES + STIEFEL, QUICK))
 def test_a_run_in_the_middle_goes_on_bit_for_bit(model: str, case: str, small: Any, tmp_path: Path) -> None:
     """Stopped at every second step and restored from a file, against one that was left alone."""
     settings = small(None, model, steps=12, validate_every=2, **SCHEDULES.get(case, WAITS))
