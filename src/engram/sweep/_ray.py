@@ -5,12 +5,12 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from engram.errors import EngramError, OptionError
+from engram.errors import OptionError
 from engram.files import parse_json
 from engram.sweep._job import Held, work
 from engram.sweep._local import Event
@@ -53,10 +53,9 @@ class Ray:
             self.close()
             raise
 
-    def submit(self, number: int, job: Mapping[str, Any], stale: int) -> None:
-        runs = [{**run, "folder": str(Path(run["folder"]).absolute())} for run in job["runs"]]
+    def submit(self, number: int, job: Mapping[str, Any], stale: Sequence[int]) -> None:
         task = self.ray.remote(_train).options(num_cpus=self.threads, max_retries=0, name="engram run")
-        self.jobs[task.remote({**job, "runs": runs}, stale)] = (number, {"runs": runs})
+        self.jobs[task.remote(job, stale)] = (number, job)
 
     def events(self, seconds: float) -> list[Event]:
         if not self.jobs:
@@ -130,13 +129,13 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER).close()
 
 
-def _train(job: Mapping[str, Any], stale: int) -> Event:
+def _train(job: Mapping[str, Any], stale: Sequence[int]) -> Event:
     """A task: one job in this process. Ctrl-C, which a cancelled task gets, and SIGTERM save it."""
     try:
         return {"results": work(job, stale)}
     except (Held, KeyboardInterrupt):
         return {"held": True}
-    except (EngramError, OSError, MemoryError, RuntimeError) as error:
+    except (Exception, SystemExit) as error:  # a model of somebody may raise anything
         return {"failed": f"{type(error).__name__}: {error}"}
 
 
