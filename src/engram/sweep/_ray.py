@@ -1,5 +1,6 @@
 """The engine on a Ray cluster: the same jobs and the same leases, in a folder that all nodes share."""
 
+import logging
 import os
 import socket
 import sys
@@ -112,7 +113,7 @@ def _connected(address: str) -> Any:
         raise OptionError("the engine ray needs the package ray: pip install 'engram[ray]'") from None
     try:
         _check_answers(address)
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, AssertionError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise OptionError(
