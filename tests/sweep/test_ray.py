@@ -138,6 +138,7 @@ def test_progress_is_in_the_last_whole_line(tmp_path: Path) -> None:
 def test_worker_and_node_killed_in_the_middle(small: Any, tmp_path: Path) -> None:
     """Every run ends once, resumed from its checkpoint, and the table is that of the local engine."""
     file, out = long_file(small, tmp_path), tmp_path / "ray"
+    file.write_text(f"together = false\n{file.read_text()}")
     done = subprocess.run([sys.executable, "-c", KILLING, str(file), str(out)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)  # and nothing else is said there: Ray's own words go aside

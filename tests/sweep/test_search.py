@@ -1,6 +1,7 @@
 """Searches: the same trials and the same table however they were run, stopped, started again or disturbed."""
 
 import json
+import re
 import shutil
 import sys
 import threading
@@ -284,6 +285,22 @@ def test_conditions_and_skipped_trials(file: Any, tmp_path: Path) -> None:
     assert {row["model"] for row in found} == {"exprnn"}
 
 
+def test_what_is_asked_is_in_the_table_before_it_is_trained(file: Any, tmp_path: Path) -> None:
+    plan = make_plan(read_sweep(file(RUNGS)))
+    found = rows(table(plan, tmp_path / "out"))
+    assert [(row["trial"], row["status"]) for row in found] == [("0", "missing"), ("1", "missing"), ("2", "missing")]
+
+
+def test_the_file_of_the_documentation(tmp_path: Path) -> None:
+    text = Path(__file__).parents[2].joinpath("docs", "sweeps.md").read_text(encoding="utf-8")
+    (content,) = (block for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if "[search]" in block)
+    path = tmp_path / "search.toml"
+    path.write_text(content)
+    plan = make_plan(read_sweep(path))
+    assert len(plan.ends) == 4 * 2
+    assert {run.until for run in plan.runs} == {100}
+
+
 # As typed.
 
 
@@ -305,8 +322,8 @@ def test_not_installed(file: Any, capsys: pytest.CaptureFixture[str], monkeypatc
     monkeypatch.setitem(sys.modules, "optuna", None)  # an import raises
     assert main(["sweep", str(file())]) == 2
     said = capsys.readouterr()
-    needs = "method = \"optuna\" in a sweep file needs the package optuna: pip install 'engram[search]'"
-    assert said.err == f"engram: {needs}\n"
+    assert said.err.count("\n") == 1
+    assert said.err.endswith("method = \"optuna\" needs the package optuna: pip install 'engram[search]'\n")
 
 
 WRONG: dict[str, tuple[Sequence[str], str]] = {

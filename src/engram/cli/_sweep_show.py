@@ -61,7 +61,7 @@ def show_best(plan: Plan) -> None:
         return
     values = {name: value for name, value in best.runs[0].values.items() if name not in ("trial", "seed")}
     flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
-    terminal().print(f"best: trial {best.number}, {plan.search.search.metric} {best.values[-1]:.4g}: {flags}")
+    terminal().print(f"best: trial {best.number}, {plan.search.metric} {best.values[-1]:.4g}: {flags}")
 
 
 class Live:

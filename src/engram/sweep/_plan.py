@@ -81,7 +81,7 @@ class Plan:
     @property
     def ends(self) -> tuple[Planned, ...]:
         """The runs, each once, as they are in the table."""
-        return tuple(run for run in self.runs if not run.until)
+        return tuple({run.identity: replace(run, until=0) for run in self.runs}.values())
 
     @property
     def count(self) -> int:

@@ -1,16 +1,17 @@
 """The engine on a Ray cluster: the same jobs and the same leases, in a folder that all nodes share."""
 
+import logging
 import os
 import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from engram.errors import EngramError, OptionError
+from engram.errors import OptionError
 from engram.files import parse_json
 from engram.sweep._job import Held, work
 from engram.sweep._local import Event
@@ -53,10 +54,9 @@ class Ray:
             self.close()
             raise
 
-    def submit(self, number: int, job: Mapping[str, Any], stale: int) -> None:
-        runs = [{**run, "folder": str(Path(run["folder"]).absolute())} for run in job["runs"]]
+    def submit(self, number: int, job: Mapping[str, Any], stale: Sequence[int]) -> None:
         task = self.ray.remote(_train).options(num_cpus=self.threads, max_retries=0, name="engram run")
-        self.jobs[task.remote({**job, "runs": runs}, stale)] = (number, {"runs": runs})
+        self.jobs[task.remote(job, stale)] = (number, job)
 
     def events(self, seconds: float) -> list[Event]:
         if not self.jobs:
@@ -113,7 +113,7 @@ def _connected(address: str) -> Any:
         raise OptionError("the engine ray needs the package ray: pip install 'engram[ray]'") from None
     try:
         _check_answers(address)
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, AssertionError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise OptionError(
@@ -130,13 +130,13 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER).close()
 
 
-def _train(job: Mapping[str, Any], stale: int) -> Event:
+def _train(job: Mapping[str, Any], stale: Sequence[int]) -> Event:
     """A task: one job in this process. Ctrl-C, which a cancelled task gets, and SIGTERM save it."""
     try:
         return {"results": work(job, stale)}
     except (Held, KeyboardInterrupt):
         return {"held": True}
-    except (EngramError, OSError, MemoryError, RuntimeError) as error:
+    except (Exception, SystemExit) as error:  # a model of somebody may raise anything
         return {"failed": f"{type(error).__name__}: {error}"}
 
 

@@ -45,6 +45,7 @@ class Trials:
             raise OptionError("the file has no [search]")
         self.optuna = _imported()
         self.file, self.search, self.allow = file, file.search, tuple(allow)
+        self.metric = file.search.metric.replace("-", "_")
         self.runs: dict[str, Planned] = {}  # by key, in the order in which they are needed
         self.trials: list[Trial] = []
         self.pruned: dict[str, int] = {}  # the step at which a run ended early, by identity
@@ -148,14 +149,14 @@ class Trials:
         result = results.get(run.key)
         if result is None or result["status"] == "diverged":
             return None
-        split, _, name = self.search.metric.partition("_")
+        split, _, name = self.metric.partition("_")
         best: Mapping[str, float] = result.get("best") or {}
-        found = best.get(name) if split == "valid" else scores_of(result).get(self.search.metric)
+        found = best.get(name) if split == "valid" else scores_of(result).get(self.metric)
         return None if found is None else float(found)
 
     def row(self, run: Planned, results: Results) -> dict[str, Any]:
         """What the table says of a run besides: its value, and the rung where it ended early."""
-        found: dict[str, Any] = {self.search.metric: self.value(run, results)}
+        found: dict[str, Any] = {self.metric: self.value(run, results)}
         return found | ({"pruned_at": run.until or None} if self.search.rungs else {})
 
     def best(self) -> Trial | None:
@@ -199,11 +200,11 @@ class Trials:
                     settings = planned(self.file, changed, self.allow, alone=True).settings
                     self._check_rungs(settings)
                     names = names or self._names(settings)
-        split, _, score = self.search.metric.partition("_")
-        if names and self.search.metric not in names:
-            raise unknown("metric of the search", self.search.metric, names)
+        split, _, score = self.metric.partition("_")
+        if names and self.metric not in names:
+            raise unknown("metric of the search", self.metric, names)
         if self.search.rungs and split != "valid":
-            raise OptionError(f"rungs are for a metric of validation, such as valid_loss; got {self.search.metric}")
+            raise OptionError(f"rungs are for a metric of validation, such as valid_loss; got {self.metric}")
         if self.search.direction:
             return self.search.direction == "maximize"
         try:
@@ -214,7 +215,7 @@ class Trials:
     def _names(self, settings: Settings) -> list[str]:
         scores = score_names(settings.task)
         splits = [*settings.task.exams(), *(["valid"] if settings.resolved().budget.validate_every else [])]
-        return [f"{split}_{name}" for split in splits for name in scores]
+        return [f"{split}_{name}".replace("-", "_") for split in splits for name in scores]
 
     def _check_rungs(self, settings: Settings) -> None:
         budget = settings.resolved().budget
@@ -238,8 +239,6 @@ def _imported() -> Any:
     try:
         import optuna
     except ImportError:
-        raise OptionError(
-            "method = \"optuna\" in a sweep file needs the package optuna: pip install 'engram[search]'"
-        ) from None
+        raise OptionError("method = \"optuna\" needs the package optuna: pip install 'engram[search]'") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
