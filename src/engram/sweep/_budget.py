@@ -1,5 +1,6 @@
 """As wide as a number of parameters allows: networks of different depth or kind at equal cost."""
 
+from bisect import bisect_right
 from functools import lru_cache
 from typing import Any
 
@@ -51,13 +52,17 @@ def parameters_of(shape: _Shape, hidden: int) -> int:
 
 
 def _widest(shape: _Shape, budget: int) -> int:
-    """By doubling, then by halving the interval: the number of parameters grows with the width."""
+    """The number of parameters grows with the width. Mostly it is a polynomial of degree 2, which three widths tell;
+    else by doubling, then by halving the interval."""
     if parameters_of(shape, 1) > budget:
         model, task = shape.settings.model.label, shape.settings.task.name
         least = parameters_of(shape, 1)
         raise OptionError(
             f"no width of {model} on {task} has at most {budget} parameters: one unit has {least} already"
         )
+    guess = _by_degree_2(shape, budget)
+    if guess and parameters_of(shape, guess) <= budget < parameters_of(shape, guess + 1):
+        return guess
     low, high = 1, 2
     while parameters_of(shape, high) <= budget:
         low, high = high, 2 * high
@@ -69,3 +74,14 @@ def _widest(shape: _Shape, budget: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if parameters_of(shape, middle) <= budget else (low, middle)
     return low
+
+
+def _by_degree_2(shape: _Shape, budget: int) -> int:
+    """The largest width within the budget if one, two and four units tell the number of parameters; 0 if it is none."""
+    one, two, four = (parameters_of(shape, width) for width in (1, 2, 4))
+    if four > budget:
+        return 0
+    slope, curve = 6 * (two - one), (four - two) - 2 * (two - one)  # six times those of the polynomial: whole numbers
+    widths = range(1, MOST_WIDTH)
+    found = bisect_right(widths, 6 * budget, key=lambda n: 6 * one + (n - 1) * slope + (n - 1) * (n - 2) * curve)
+    return found if found < len(widths) else 0
