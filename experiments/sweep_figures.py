@@ -61,7 +61,12 @@ def plot_ladder(name: str, results: Path) -> None:
     budgets = sorted({budget for budget, _ in walks})
     depths = sorted({depth for _, depth in walks})
     with new_figure(
-        results / f"{name}.svg", 1, len(budgets), height=3.4, width=4.5 + 2.25 * (len(budgets) - 1), title=title
+        results / f"{name}.svg",
+        1,
+        len(budgets),
+        height=2.6 + 0.17 * len(values),
+        width=4.5 + 2.25 * (len(budgets) - 1),
+        title=title,
     ) as figure:
         for axes, budget in zip(figure.axes, budgets, strict=True):
             for depth in depths:
@@ -73,7 +78,7 @@ def plot_ladder(name: str, results: Path) -> None:
             axes.set(title=f"{budget:,} parameters", xlabel="layers", ylabel=label, xticks=depths)
             axes.set(xlim=(depths[0] - 0.5, depths[-1] + 0.5), ylim=(-0.4, len(values) + 0.4))
             shown = [f"{unit * value:,}" for value in values]
-            axes.set_yticks(range(len(values) + 1), ["none", *shown[:-1], f"{shown[-1]}\n(all tried)"])
+            axes.set_yticks(range(len(values) + 1), ["none", *shown[:-1], f"last tried: {shown[-1]}"])
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles[:2], labels[:2], loc="outside lower left", ncols=2)
 

@@ -13,7 +13,10 @@ from engram.tasks import Copy
 from engram.train import Settings, settings_from_flat
 
 
-@pytest.mark.parametrize(("model", "layers", "budget"), [("exprnn", 1, 2048), ("lstm", 2, 8192), ("rnn", 3, 500)])
+@pytest.mark.parametrize(
+    ("model", "layers", "budget"),
+    [("exprnn", 1, 2048), ("lstm", 2, 8192), ("rnn", 3, 500), ("rnn", 1, 40), ("cprnn", 2, 3000)],
+)
 def test_width_is_the_largest_within_the_budget(write: Any, model: str, layers: int, budget: int) -> None:
     plan = make_plan(
         read_sweep(write(f"[base]\ntask = 'copy'\nmodel = '{model}'\nlayers = {layers}\nparameters = {budget}"))

@@ -1,5 +1,6 @@
 """As wide as a number of parameters allows: networks of different depth or kind at equal cost."""
 
+from bisect import bisect_right
 from functools import lru_cache
 from typing import Any
 
@@ -51,11 +52,15 @@ def parameters_of(shape: _Shape, hidden: int) -> int:
 
 
 def _widest(shape: _Shape, budget: int) -> int:
-    """By doubling, then by halving the interval: the number of parameters grows with the width."""
+    """The number of parameters grows with the width. Mostly it is a polynomial of degree 2, which three widths tell;
+    else by doubling, then by halving the interval."""
     low = _narrowest(shape)
     if parameters_of(shape, low) > budget:
         what, least = f"{shape.settings.model.label} on {shape.settings.task.name}", parameters_of(shape, low)
         raise OptionError(f"no width of {what} has at most {budget} parameters: hidden = {low} has {least} already")
+    guess = _by_degree_2(shape, budget) if low == 1 else 0
+    if guess and parameters_of(shape, guess) <= budget < parameters_of(shape, guess + 1):
+        return guess
     high = 2 * low
     while parameters_of(shape, high) <= budget:
         low, high = high, 2 * high
@@ -76,3 +81,14 @@ def _narrowest(shape: _Shape) -> int:
         except OptionError as error:
             refused = error
     raise refused
+
+
+def _by_degree_2(shape: _Shape, budget: int) -> int:
+    """The largest width within the budget if one, two and four units tell the number of parameters; 0 if it is none."""
+    one, two, four = (parameters_of(shape, width) for width in (1, 2, 4))
+    if four > budget:
+        return 0
+    slope, curve = 6 * (two - one), (four - two) - 2 * (two - one)  # six times those of the polynomial: whole numbers
+    widths = range(1, MOST_WIDTH)
+    found = bisect_right(widths, 6 * budget, key=lambda n: 6 * one + (n - 1) * slope + (n - 1) * (n - 2) * curve)
+    return found if found < len(widths) else 0
