@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from engram import errors
 from engram.errors import (
+    BusyError,
     CertificateError,
     DataError,
     DivergedError,
@@ -40,6 +41,7 @@ CAUGHT_AS = {
     DataError: (ValueError,),
     CertificateError: (ValueError,),
     RunError: (),
+    BusyError: (RunError,),
     StoppedError: (),
     DivergedError: (StoppedError,),
 }
