@@ -18,14 +18,14 @@ from engram.runs import compare_runs
 from engram.sweep import make_plan, read_sweep, rows_of
 from engram.tasks import Copy
 from engram.theory import sizings
-from engram.train import RunDirectory, Settings
+from engram.train import RateTest, RunDirectory, Settings
 from made_runs import make_run
 from readable import strange_colors
 from tiers import slow, slow_but
 
 HERE = Path(__file__).parents[2]
 RESULTS, EXPERIMENTS = HERE / "docs" / "results", HERE / "experiments"
-PLOTTED = ("atlas", *(f"bench-{name}" for name in ("cells", "certify", "layers", "linear", "maps", "products")),
+PLOTTED = ("atlas", *(f"bench-{name}" for name in ("cells", "certify", "ensemble", "layers", "linear", "maps", "products")),
            "bench-runs", "bench-token", "bench-train", "identification", "training-copy",
            *(path.stem for path in sorted((EXPERIMENTS / "sweeps").glob("*.toml"))
              if (RESULTS / f"{path.stem}.json").exists()))  # fmt: skip
@@ -63,10 +63,13 @@ def compare(path: Path) -> None:
 
 PLOTS = {
     **{f"plot_{name}": lambda path, name=name: getattr(bench, f"plot_{name}")(stored(f"bench-{name}"), path)
-       for name in ("cells", "certify", "layers", "linear", "maps", "products", "runs", "token", "train")},
+       for name in ("cells", "certify", "ensemble", "layers", "linear", "maps", "products", "runs", "token", "train")},
     "plot_atlas": lambda path: report.plot_atlas(stored("atlas"), path),
     "plot_compare": compare,
     "plot_curves": curves,
+    "plot_rates": lambda path: report.plot_rates(
+        RateTest((1e-4, 1e-3, 1e-2, 1e-1), (2.0, 1.5, 0.3, 9.0), (2.0, 1.7, 0.9, 4.0), 1e-2, 1e-1, 1e-3, 1e-4), path,
+        "lstm on copy"),
     "plot_rac": lambda path: report.plot_rac(3, 6, path),
     "plot_recall": recall,
     "plot_sizes": lambda path: report.plot_sizes(sizings(200, 1, None), path, "linear RNNs that copy, lag 200"),
