@@ -25,8 +25,8 @@ from tiers import slow, slow_but
 
 HERE = Path(__file__).parents[2]
 RESULTS, EXPERIMENTS = HERE / "docs" / "results", HERE / "experiments"
-PLOTTED = ("atlas", *(f"bench-{name}" for name in ("cells", "certify", "ensemble", "layers", "linear", "maps", "products")),
-           "bench-runs", "bench-token", "bench-train", "identification", "training-copy",
+PLOTTED = ("atlas", *(f"bench-{name}" for name in ("cells", "certify", "ensemble", "layers", "linear", "maps")),
+           "bench-products", "bench-runs", "bench-token", "bench-train", "identification", "training-copy",
            *(path.stem for path in sorted((EXPERIMENTS / "sweeps").glob("*.toml"))
              if (RESULTS / f"{path.stem}.json").exists()))  # fmt: skip
 """From the numbers beside them."""
