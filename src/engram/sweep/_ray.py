@@ -158,7 +158,7 @@ class _Aside:
     """Sends what Ray's own threads print on standard output elsewhere: a dead node is told of in fifty lines."""
 
     def __init__(self, log: Path | None) -> None:
-        self.log: IO[bytes] = Path(os.devnull).open("ab") if log is None else open_log(log)
+        self.log: IO[bytes] = open_log(log) if log else Path(os.devnull).open("ab")  # noqa: SIM115 - open until close
         self.stream, sys.stdout = sys.stdout, self
 
     def write(self, text: str) -> int:
