@@ -97,7 +97,7 @@ class _Worker:
         self.number: int | None = None
         variables = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # it imports what we import
-        stderr: IO[bytes] | int = subprocess.DEVNULL if log is None else _open_log(log)
+        stderr: IO[bytes] | int = subprocess.DEVNULL if log is None else open_log(log)
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "engram.sweep._worker"],  # -P: a file of the folder here is no module
             stdin=subprocess.PIPE,
@@ -125,7 +125,7 @@ class _Worker:
         heard.put((self, {"ended": self.process.returncode}))
 
 
-def _open_log(path: Path) -> IO[bytes]:
+def open_log(path: Path) -> IO[bytes]:
     """Several workers write to its end. Opening a pipe would wait for ever, and a link may lead anywhere."""
     try:
         check_plain(path)

@@ -14,7 +14,7 @@ from typing import IO, Any
 from engram.errors import OptionError
 from engram.files import parse_json
 from engram.sweep._job import Held, work
-from engram.sweep._local import Event
+from engram.sweep._local import Event, open_log
 
 AGAIN = 2.0
 """Seconds between two looks at the cluster and at the progress of its jobs."""
@@ -39,14 +39,14 @@ class Ray:
     """
 
     def __init__(self, address: str = "auto", workers: int = 0, threads: int = 1, log: Path | None = None) -> None:
-        self.ray = _connected(address)
+        self.ray, self.own = _connected(address)
         self.most, self.threads = workers, threads
-        self.aside = _Aside(log)
+        self.aside: _Aside | None = None
         self.looked = -AGAIN
         self.slots = 0
         self.jobs: dict[Any, tuple[int, Mapping[str, Any]]] = {}  # by the reference of the task
-        self.stopping = False
         try:
+            self.aside = _Aside(log)
             self._look()
             if not self.slots:
                 raise OptionError(f"the Ray cluster at {address} has no node with {threads} processors, as a run needs")
@@ -59,10 +59,11 @@ class Ray:
         self.jobs[task.remote(job, stale)] = (number, job)
 
     def events(self, seconds: float) -> list[Event]:
-        if not self.jobs:
+        if self.jobs:
+            ready, _ = self.ray.wait(list(self.jobs), num_returns=1, timeout=seconds)
+        else:
+            ready = []
             time.sleep(seconds)
-            return []
-        ready, _ = self.ray.wait(list(self.jobs), num_returns=1, timeout=seconds)
         found = [self._ended(reference) for reference in ready]
         if time.monotonic() - self.looked >= AGAIN:
             self._look()
@@ -101,16 +102,20 @@ class Ray:
             with suppress(Exception):  # the cluster may be gone
                 self.ray.cancel(reference, force=True)
         self.jobs = {}
-        self.ray.shutdown()
-        self.aside.close()
+        if self.own:
+            self.ray.shutdown()
+        if self.aside is not None:
+            self.aside.close()
 
 
-def _connected(address: str) -> Any:
-    """The package ray, with a cluster behind it."""
+def _connected(address: str) -> tuple[Any, bool]:
+    """The package ray, with a cluster behind it, and whether it was us who connected it: a program may have before."""
     try:
         import ray
     except ImportError:
         raise OptionError("the engine ray needs the package ray: pip install 'engram[ray]'") from None
+    if ray.is_initialized():
+        return ray, False
     try:
         _check_answers(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -120,7 +125,7 @@ def _connected(address: str) -> Any:
             f"no Ray cluster at address {address!r} ({reason}). ray start --head starts one on this machine, and "
             "ray start --address HOST:PORT makes another machine part of it"
         ) from None
-    return ray
+    return ray, True
 
 
 def _check_answers(address: str) -> None:
@@ -153,12 +158,13 @@ class _Aside:
     """Sends what Ray's own threads print on standard output elsewhere: a dead node is told of in fifty lines."""
 
     def __init__(self, log: Path | None) -> None:
-        self.log: IO[str] = Path(os.devnull if log is None else log).open("a")  # noqa: SIM115 - open until close
+        self.log: IO[bytes] = open_log(log) if log else Path(os.devnull).open("ab")  # noqa: SIM115 - open until close
         self.stream, sys.stdout = sys.stdout, self
 
     def write(self, text: str) -> int:
-        is_ray = threading.current_thread().name.startswith("ray_")
-        return (self.log if is_ray else self.stream).write(text)
+        if threading.current_thread().name.startswith("ray_"):
+            return self.log.write(text.encode())
+        return self.stream.write(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
