@@ -11,7 +11,8 @@ from engram.cli._app import parse
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCKS = [block for page in PAGES for block in re.findall(r"```\w*\n(.*?)```", page.read_text(), re.DOTALL)]
-FOUND = {line.strip() for block in BLOCKS for line in block.splitlines() if line.strip().startswith("engram ")}
+WHOLE = [re.sub(r"\\\n\s*", " ", block) for block in BLOCKS]  # a line that ends in a backslash goes on
+FOUND = {line.strip() for block in WHOLE for line in block.splitlines() if line.strip().startswith("engram ")}
 LINES = sorted(line for line in FOUND if ".py:" not in line)  # models.md makes such files, and has tests of its own
 
 
