@@ -408,7 +408,7 @@ def test_a_run_that_ends_while_the_sweep_is_stopped_counts(small: Any, tmp_path:
 
 @pytest.mark.parametrize("trap", [os.mkfifo, lambda path: path.symlink_to("elsewhere"), Path.mkdir])
 def test_a_log_that_is_a_trap_is_refused(small: Any, tmp_path: Path, trap: Any) -> None:
-    trap(tmp_path / "workers.log")
-    sweep = Sweep(small(), tmp_path / "out", Local(1, log=tmp_path / "workers.log"))
-    with pytest.raises(FileError, match=r"workers.log could not be written: it is a"):
+    trap(tmp_path / ".workers.log")
+    sweep = Sweep(small(), tmp_path / "out", Local(1, log=tmp_path / ".workers.log"))
+    with pytest.raises(FileError, match=r".workers.log could not be written: it is a"):
         sweep.run()

@@ -41,14 +41,14 @@ def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_j
         reason = next(iter(sweep.failed.values()))
         raise StoppedError(
             f"{len(sweep.failed)} of {sweep.plan.count} runs failed: {reason}. The same command tries them again; "
-            f"{out / 'workers.log'} has what they said"
+            f"{out / '.workers.log'} has what they said"
         )
 
 
 def engine_for(plan: Plan, out: Path, workers: int = 0, name: str = "local", address: str = "auto") -> Engine:
     """Where the runs are trained; 0 workers: as many as there are processors for them."""
     threads = max((run.settings.machine.threads for run in plan.runs), default=1)
-    log = out.absolute() / "workers.log"
+    log = out.absolute() / ".workers.log"
     if name == "local":
         return Local(workers, threads, log)
     out.mkdir(parents=True, exist_ok=True)
