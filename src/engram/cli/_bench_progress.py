@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from engram.bench._measure import after_round
+from engram.cli._duration import duration
 
 TOTAL = 1000
 
@@ -54,19 +55,9 @@ class BenchProgress:
         if not part:
             return ""
         seconds = (time.monotonic() - self.start) * (1 - part) / part
-        return f"about {_words(seconds)} left"
+        return f"about {duration(seconds)} left"
 
     def tell(self, line: str) -> None:
         """A result, as it is found."""
         more = "" if self.console.is_terminal else f" [{self.part():.0%} done, {self.left() or 'time left unknown'}]"
         self.console.print(line + more, highlight=False, soft_wrap=True, markup=False)
-
-
-def _words(seconds: float) -> str:
-    """
-    >>> _words(40), _words(600), _words(9000)
-    ('40 s', '10 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from engram.cli._duration import duration
 from engram.cli._text_table import table
 from engram.files import printable
 from engram.runs import Row
 
-UNITS = (("s", 60), ("min", 60), ("h", 24), ("days", 10**9))
 HEAD = ("run", "task", "model", "size", "seed", "status", "score", "parameters", "time", "age")
 RIGHT = ("size", "seed", "parameters", "time", "age")
 
@@ -29,8 +29,8 @@ def runs_table(out: Path, rows: Sequence[Row]) -> str:
             row.status if row.status != "damaged" else f"damaged: {row.reason}",
             score(row),
             "" if row.parameters is None else f"{row.parameters:,}",
-            "" if row.seconds is None else span(row.seconds),
-            "" if row.created is None else span(max(0.0, now - row.created)),
+            "" if row.seconds is None else duration(row.seconds),
+            "" if row.created is None else duration(max(0.0, now - row.created)),
         )
         for row in rows
     ]
@@ -54,17 +54,3 @@ def score(row: Row) -> str:
         return ""
     beside = "" if row.memoryless_baseline is None else f" (without memory {row.memoryless_baseline:.3g})"
     return f"loss {row.loss:.4g}{on}{beside}"
-
-
-def span(seconds: float) -> str:
-    """A time in one unit that people use.
-
-    >>> span(7300)
-    '2.0 h'
-    """
-    value = seconds
-    for unit, many in UNITS:
-        if value < many:
-            return f"{value:.0f} {unit}" if unit in ("s", "min") and value >= 10 else f"{value:.1f} {unit}"
-        value /= many
-    return "long ago"

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engram.cli._console import for_tables, terminal
+from engram.cli._duration import duration
 from engram.files import printable
 from engram.sweep import MOST_TOGETHER as MOST
 from engram.sweep import Estimate, Plan, Unit, columns, is_solved, over_seeds, rows_of, scores_of
@@ -38,7 +39,7 @@ def show_plan(
         console.print(f"{together} of them are small and train together, up to {MOST} as one batched model")
     if estimate.done < plan.count:
         most = "at most " if plan.solved is not None else ""
-        console.print(f"what is left takes about {most}{in_words(estimate.on(workers))} with {_workers(workers)}")
+        console.print(f"what is left takes about {most}{duration(estimate.on(workers))} with {_workers(workers)}")
     if every:
         for_tables().print(_table(rows_of(plan, {}), without=("status", "solved", "parameters")))
 
@@ -119,7 +120,7 @@ class Live:
         self.drawn = time.monotonic()
         total, part = self.plan.count, self.done - self.before
         left = (self.drawn - self.start) / part * (total - self.done) if part else 0
-        head = f"{self.done} of {total} runs" + (f", about {in_words(left)} left" if part else "")
+        head = f"{self.done} of {total} runs" + (f", about {duration(left)} left" if part else "")
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for unit, facts in self.running.values():
             total_steps = unit[0].settings.resolved().budget.steps
@@ -129,16 +130,6 @@ class Live:
         line = Table.grid(padding=(0, 2, 0, 0))
         line.add_row(ProgressBar(total=total, completed=self.done, width=30), Text(head))
         self.screen.update(Group(line, table), refresh=True)
-
-
-def in_words(seconds: float) -> str:
-    """
-    >>> in_words(40), in_words(600), in_words(9000)
-    ('40 s', '10 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _workers(count: int) -> str:
