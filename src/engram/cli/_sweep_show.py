@@ -13,8 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from engram.cli._console import for_tables, terminal
+from engram.cli._console import terminal
 from engram.cli._duration import duration
+from engram.cli._text_table import table
 from engram.files import printable
 from engram.sweep import MOST_TOGETHER as MOST
 from engram.sweep import Estimate, Plan, Unit, columns, is_solved, over_seeds, rows_of, scores_of
@@ -41,7 +42,7 @@ def show_plan(
         most = "at most " if plan.solved is not None else ""
         console.print(f"what is left takes about {most}{duration(estimate.on(workers))} with {_workers(workers)}")
     if every:
-        for_tables().print(_table(rows_of(plan, {}), without=("status", "solved", "parameters")))
+        print(_table(rows_of(plan, {}), without=("status", "solved", "parameters")))
 
 
 def show_table(plan: Plan, results: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
@@ -51,7 +52,7 @@ def show_table(plan: Plan, results: Mapping[str, Mapping[str, Any]], as_json: bo
         print(json.dumps(rows))
         return
     shown = [{name: _with_range(row, name) for name in row if not name.endswith(("_min", "_max"))} for row in rows]
-    for_tables().print(_table(shown, without=() if any(row.get("diverged") for row in rows) else ("diverged",)))
+    print(_table(shown, without=() if any(row.get("diverged") for row in rows) else ("diverged",)))
 
 
 def show_best(plan: Plan) -> None:
@@ -121,15 +122,15 @@ class Live:
         total, part = self.plan.count, self.done - self.before
         left = (self.drawn - self.start) / part * (total - self.done) if part else 0
         head = f"{self.done} of {total} runs" + (f", about {duration(left)} left" if part else "")
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        jobs = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for unit, facts in self.running.values():
             total_steps = unit[0].settings.resolved().budget.steps
             at = f"step {facts['step']} of {total_steps}" if facts else "starting"
             more = f" (and {len(unit) - 1} more, as one model)" if len(unit) > 1 else ""
-            table.add_row(_values(unit[0].values) + more, at, f"loss {facts['loss']:.4g}" if facts else "")
+            jobs.add_row(_values(unit[0].values) + more, at, f"loss {facts['loss']:.4g}" if facts else "")
         line = Table.grid(padding=(0, 2, 0, 0))
         line.add_row(ProgressBar(total=total, completed=self.done, width=30), Text(head))
-        self.screen.update(Group(line, table), refresh=True)
+        self.screen.update(Group(line, jobs), refresh=True)
 
 
 def _workers(count: int) -> str:
@@ -151,11 +152,7 @@ def _with_range(row: Mapping[str, Any], name: str) -> str:
     return f"{value:.4g} ({row[f'{name}_min']:.4g} to {row[f'{name}_max']:.4g})"
 
 
-def _table(rows: list[dict[str, Any]], without: tuple[str, ...] = ()) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
+def _table(rows: list[dict[str, Any]], without: tuple[str, ...] = ()) -> str:
     names = [name for name in columns(rows) if name not in without]
-    for name in names:
-        table.add_column(Text(name))
-    for row in rows:
-        table.add_row(*(Text(printable(str(row.get(name, "")))) for name in names))
-    return table
+    values = ([row.get(name) for name in names] for row in rows)
+    return table(names, [["-" if value is None else printable(str(value)) for value in row] for row in values])
