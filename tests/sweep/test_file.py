@@ -180,6 +180,7 @@ def test_missing_file_says_how_to_get_one(tmp_path: Any) -> None:
         ("[base]\ntask = 'copy'\nhidden = 'four'", 3, "whole number"),
         ("[base]\ntask = 'copy'\noptions = 3", 3, "options must be a table"),
         ("[base]\ntask = 'cpy'", 2, "'copy'"),
+        ("[base]\ntask = 'copy'\nhidden = 4\nactivation = 'tahn'", 4, "'tanh'"),
     ],
 )
 def test_a_wrong_setting_is_told_with_its_line(write: Any, text: str, line: int, about: str) -> None:

@@ -128,7 +128,7 @@ def scores_of(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def make_plan(file: SweepFile, allow: Sequence[str] = ()) -> Plan:
-    """The runs of a sweep file. Every one is checked before any is started; of a search, its first batch."""
+    """The runs of a sweep file, of a search its first batch. The settings of all are checked before any is started."""
     if file.search is not None:
         from engram.sweep._search import Trials  # which stands on this file
 
@@ -150,6 +150,7 @@ def planned(file: SweepFile, row: Row, allow: tuple[str, ...], number: int = 0, 
     """The run of a row of a sweep file; ``alone`` if it may not train together with others."""
     try:
         settings = _of_sweep(within_budget({name: row[name] for name in row if name != "trial"}, allow))
+        kind = "" if alone or not file.together else kind_of(settings)  # makes a network, which may refuse an option
     except EngramError as error:
         line = line_of_setting(file.text, row, str(error))
         where = f"line {line}: " if line else ""
@@ -157,7 +158,6 @@ def planned(file: SweepFile, row: Row, allow: tuple[str, ...], number: int = 0, 
     values = {SHOWN_AS.get(name, name): row.get(name) for name in file.varied}
     if "parameters" in row:
         values = {"hidden": settings.model.hidden} | values
-    kind = "" if alone or not file.together else kind_of(settings)
     return Planned(values, settings, identity(settings, together=bool(kind)), kind=kind)
 
 
