@@ -23,15 +23,19 @@ CHECKPOINTS = (
 )
 FILES = ("run.json", "metrics.jsonl", "stdout.log", "curves.svg", "lock", *CHECKPOINTS)
 """What ``engram train`` writes into a run directory."""
-RESULT, LEASE = "result.json", "lease."
-"""What a sweep adds: the result of a run, and leases, ``lease.1``, ``lease.2``, ...; the highest number has it."""
+RESULT, RUNGS = "result.json", "rung-*.json"
+"""What a sweep adds: the result of a run, and how it stood at a step, such as rung-100.json."""
+LEASE = re.compile(r"lease\.([1-9][0-9]{0,199})")
+"""And who works on it: of ``lease.1``, ``lease.2``, ... the highest number. ``lease.01`` is nobody's."""
+OF_SWEEP = re.compile(r"(result\.json|rung-\d+\.json|lease\.\d+)(\.([0-9a-f]{16}\.)?new)?", re.ASCII)
+"""All of these names, and those of files that are being written."""
 MOST_FACTS, MOST_METRICS = 2**24, 2**28
 """Bytes of run.json and metrics.jsonl that are read at most."""
 SMALLER = ("loss", "mse", "rmse", "mae", "error", "nll", "bits", "bpc", "perplexity")
 LARGER = ("accuracy", "r2", "f1", "auc", "return", "reward", "score", "success")
 """The last word of a score's name that says which direction is better."""
-LEASE_SECONDS = 60.0
-"""A lease that was not renewed for so long is nobody's."""
+LEASE_SECONDS = 30.0
+"""A lease that was not renewed for so long is a dead process's."""
 
 
 def larger_is_better(score: str) -> bool | None:
@@ -105,11 +109,22 @@ def _cannot_be_locked(path: Path) -> bool:
 
 
 def _lease_is_fresh(folder: Path) -> bool:
-    """The lease of the highest number, if it was written a moment ago."""
-    leases: list[tuple[int, float]] = []
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            number = entry.name.removeprefix(LEASE)
-            if number != entry.name and number.isascii() and number.isdigit() and len(number) < 20:
-                leases.append((int(number), entry.stat(follow_symlinks=False).st_mtime))
-    return bool(leases) and abs(time.time() - max(leases)[1]) < LEASE_SECONDS
+    """Whether a lease was written a moment ago; with as much again for clocks of machines that differ."""
+    with suppress(OSError):
+        written = (folder / f"lease.{newest_lease(folder)}").lstat().st_mtime
+        return abs(time.time() - written) < 2 * LEASE_SECONDS
+    return False
+
+
+def lease_numbers(folder: Path) -> list[int]:
+    """The numbers of the leases in a run directory."""
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except OSError:
+        return []
+    return [int(found[1]) for name in names if (found := LEASE.fullmatch(name))]
+
+
+def newest_lease(folder: Path) -> int:
+    """The highest number of a lease; 0 if there is none."""
+    return max(lease_numbers(folder), default=0)

@@ -140,8 +140,12 @@ def test_rename_takes_no_name_that_is_taken(run: Path) -> None:
     assert {entry.name for entry in run.parent.iterdir()} == {"first", "empty", "file", "link"}
 
 
-def test_a_run_of_a_sweep_keeps_its_name(run: Path) -> None:
-    (run / "result.json").write_text("{}")
+@pytest.mark.parametrize(
+    "name", ["result.json", "rung-100.json", "rung-100.json.0123456789abcdef.new", "result.json.new"]
+)
+def test_a_run_of_a_sweep_keeps_its_name(run: Path, name: str) -> None:
+    (run / name).write_text("{}")
+    assert contents(run).others == ()
     with pytest.raises(RunError, match="of a sweep"):
         rename_run(run, "new")
 

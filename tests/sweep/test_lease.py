@@ -12,8 +12,9 @@ import pytest
 from tests.sweep.conftest import dead_process
 
 import engram.sweep._lease as module
+from engram.run_files import lease_numbers, newest_lease
 from engram.sweep import Lease, Watch
-from engram.sweep._lease import is_dead, newest, numbers, this_process
+from engram.sweep._lease import is_dead, this_process
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,7 @@ def test_one_owner_at_a_time(tmp_path: Path) -> None:
     assert lease.is_held()
     assert Lease.take(tmp_path) is None
     lease.release()
-    assert numbers(tmp_path) == []
+    assert lease_numbers(tmp_path) == []
     again = Lease.take(tmp_path)
     assert again is not None
     again.release()
@@ -59,7 +60,7 @@ def test_many_at_once_and_one_gets_it(tmp_path: Path) -> None:
         (owner,) = [lease for lease in found if lease is not None]
         assert len(found) == 16
         owner.release()
-        assert numbers(tmp_path) == []
+        assert lease_numbers(tmp_path) == []
 
 
 def test_dead_after_no_change_for_long_by_the_watchers_own_clock(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_owner_that_slept_finds_out_and_does_not_write(tmp_path: Path) -> None:
     assert thief.beat()
     thief.release()
     assert not lease.beat()
-    assert newest(tmp_path) == 0
+    assert newest_lease(tmp_path) == 0
     lease.release()
 
 
@@ -146,7 +147,7 @@ def test_beats_go_on_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         time.sleep(0.01)
     assert lease.beats >= before + 3
     lease.release()
-    assert numbers(tmp_path) == []
+    assert lease_numbers(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["lease.01", "lease.٣", "lease.-1", "lease.1x"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engram.errors import OptionError, RunError
 from engram.files import printable
-from engram.run_files import LEASE, RESULT
+from engram.run_files import OF_SWEEP
 from engram.runs._folder import alone_in
 
 LONGEST = 200
@@ -50,7 +50,7 @@ def rename_run(folder: Path | str, name: str) -> Path:
     check_name(name)
     with alone_in(folder):
         new = folder.with_name(name)
-        if any(entry.name == RESULT or entry.name.startswith(LEASE) for entry in folder.iterdir()):
+        if any(OF_SWEEP.fullmatch(entry.name) for entry in folder.iterdir()):
             raise RunError(f"{printable(str(folder))} is of a sweep, which finds it by its name: it keeps that name")
         try:
             new.mkdir()  # whoever makes it has the name

@@ -11,9 +11,9 @@ from filelock import FileLock, Timeout
 
 from engram.errors import BusyError, FileError, RunError
 from engram.files import beside, check_plain, printable
-from engram.run_files import FILES, LEASE, RESULT, in_use
+from engram.run_files import FILES, OF_SWEEP, in_use
 
-OWN = {*FILES, *(beside(Path(name)).name for name in FILES), RESULT}
+OWN = {*FILES, *(beside(Path(name)).name for name in FILES)}
 MOST = 100_000
 """Files of a directory that are looked at: no run has so many."""
 
@@ -40,7 +40,7 @@ def _is_own(name: str) -> bool:
     first, _, rest = name.partition("/")
     if rest:
         return first == "tensorboard" and "/" not in rest
-    return first in OWN or first.removesuffix(".new").startswith((LEASE, f"{RESULT}."))
+    return first in OWN or OF_SWEEP.fullmatch(first) is not None
 
 
 def contents(folder: Path) -> Contents:

@@ -2,15 +2,14 @@
 
 The owner of ``lease.<n>`` in a folder, where no higher n is, has the lease. It is made by a file that must not exist
 (which file systems do atomically, NFS too) and kept alive by a number in it that grows. Whoever sees the same content
-for longer than ``SECONDS``, by a clock of his own that only runs forwards, may take the next n: so clocks need not
-agree, and may be set back. An owner that slept finds its lease gone at the next beat, and ends its process at once: a
-run survives that at any instant.
+for longer than ``LEASE_SECONDS``, by a clock of his own that only runs forwards, may take the next n: so clocks need
+not agree, and may be set back. An owner that slept finds its lease gone at the next beat, and ends its process at once:
+a run survives that at any instant.
 """
 
 import json
 import os
 import platform
-import re
 import secrets
 import threading
 import time
@@ -21,14 +20,11 @@ from typing import Any
 
 from engram.errors import FileError
 from engram.files import read_json, write_whole
+from engram.run_files import LEASE_SECONDS, lease_numbers, newest_lease
 
-SECONDS = 30.0
-"""A lease that has not changed for so long is a dead one's."""
 BEAT = 5.0
 """Seconds between two signs of life."""
 MOST_BYTES = 4096
-NAME = re.compile(r"lease\.[1-9][0-9]{0,199}")
-"""The only spelling of a number: lease.01 is nobody's."""
 
 
 class Lease:
@@ -47,7 +43,7 @@ class Lease:
         Args:
             stale: a number that was found dead (:class:`Watch`): the next one may be taken.
         """
-        held = newest(folder)
+        held = newest_lease(folder)
         if held > stale:
             return None
         lease = cls(folder, held + 1)
@@ -63,7 +59,7 @@ class Lease:
         """Give it back, and take away what dead owners left."""
         self._ended.set()
         with self._writing:  # no beat comes after
-            for number in numbers(self.path.parent):
+            for number in lease_numbers(self.path.parent):
                 if number <= self.number:
                     with suppress(OSError):
                         self.path.with_name(f"lease.{number}").unlink()
@@ -73,7 +69,7 @@ class Lease:
         with suppress(OSError, FileError):
             found = read_json(self.path, MOST_BYTES)
             ours = isinstance(found, dict) and found.get("token") == self.token
-            return ours and newest(self.path.parent) == self.number
+            return ours and newest_lease(self.path.parent) == self.number
         return False
 
     def beat(self) -> bool:
@@ -102,12 +98,12 @@ class Watch:
     """Looks at leases again and again, and tells which are dead."""
 
     def __init__(self, seconds: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.seconds, self.clock = SECONDS if seconds is None else seconds, clock
+        self.seconds, self.clock = LEASE_SECONDS if seconds is None else seconds, clock
         self.seen: dict[Path, tuple[int, Any, float]] = {}
 
     def stale(self, folder: Path) -> int | None:
         """0 if nobody has the lease of a folder, its number if the owner is dead, None if somebody has it."""
-        number = newest(folder)
+        number = newest_lease(folder)
         if number == 0:
             self.seen.pop(folder, None)
             return 0
@@ -124,20 +120,6 @@ class Watch:
             self.seen[folder] = (number, content, self.clock())
             return None
         return number if self.clock() - before[2] > self.seconds else None
-
-
-def numbers(folder: Path) -> list[int]:
-    """The numbers of the leases in a folder."""
-    try:
-        names = [path.name for path in folder.glob("lease.*")]
-    except OSError:
-        return []
-    return [int(name[6:]) for name in names if NAME.fullmatch(name)]
-
-
-def newest(folder: Path) -> int:
-    """The highest number of a lease; 0 if there is none."""
-    return max(numbers(folder), default=0)
 
 
 def this_process() -> dict[str, Any]:

@@ -4,14 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from engram.errors import RunError
+from engram.run_files import RUNGS
 from engram.train import RunDirectory, Score
-
-NAMES = "rung-*.json"
 
 
 def rung_name(until: int) -> str:
     """The file with how a run stood at a step."""
-    return NAMES.replace("*", str(until))
+    return RUNGS.replace("*", str(until))
 
 
 def validations(folder: Path, until: int, allow: tuple[str, ...] = ()) -> list[dict[str, Any]]:
