@@ -14,7 +14,8 @@ from tests.sweep.test_sweep import alive, wait_for
 
 from engram.cli import main
 from engram.sweep import make_plan, read_sweep
-from engram.sweep._ray import _progress
+from engram.sweep._job import job_of
+from engram.sweep._ray import _progress, _train
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed")
 HEAD = """
@@ -131,6 +132,13 @@ def test_progress_is_in_the_last_whole_line(tmp_path: Path) -> None:
     assert _progress(0, run) is None
     path.write_text(lines + '{"step": 2000, "spl')
     assert _progress(3, run) == {"run": 3, "step": 1999, "loss": 1 / 1999}
+
+
+def test_what_is_refused_is_final(small: Any, tmp_path: Path) -> None:
+    """A task says of a job what a worker of the local engine says."""
+    found = _train(job_of(small(base="device = 'cuda:99'").runs[:1], tmp_path), [0])
+    assert "cuda" in found["failed"]
+    assert found["final"]
 
 
 @pytest.mark.slow

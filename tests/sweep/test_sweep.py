@@ -24,6 +24,7 @@ from engram.sweep import (
     Plan,
     Sweep,
     SweepFile,
+    _job,
     make_plan,
     read_results,
     read_sweep,
@@ -102,6 +103,16 @@ def test_what_is_refused_is_not_tried_again(small: Any, tmp_path: Path) -> None:
     assert sweep.run() == {}
     assert told.count("again") == 0
     assert "finds no cuda device" in next(iter(sweep.failed.values()))
+
+
+def test_a_result_that_vanishes_at_once_is_the_reason(
+    small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_job, "write_whole", lambda *_: None)
+    sweep = Sweep(small(), tmp_path, Here())
+    assert sweep.run() == {}
+    assert all("was taken away or changed" in reason for reason in sweep.failed.values())
+    assert len(sweep.failed) == 4
 
 
 def spoil_result(folder: Path) -> None:
@@ -185,22 +196,15 @@ def test_result_of_another_run_is_not_taken(small: Any, tmp_path: Path) -> None:
 def test_two_sweeps_on_one_folder_share_the_work(small: Any, tmp_path: Path) -> None:
     plan = small(base="")
     expected = run_here(plan, tmp_path / "alone")
-    out, started, tables = tmp_path / "shared", list[str](), list[str]()
-
-    def one() -> None:
-        def observe(what: str, unit: Any, _: Any) -> None:
-            if what == "started":
-                started.append(unit[0].identity)
-
-        results = Sweep(plan, out, Local(1), observe=observe).run()
-        tables.append(FORMATS["csv"](rows_of(plan, results)))
-
-    threads = [threading.Thread(target=one) for _ in range(2)]
+    out, tables = tmp_path / "shared", list[str]()
+    threads = [threading.Thread(target=lambda: tables.append(run_local(plan, out, 1))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert tables == [expected] * 2
+    logs = [(out / run.folder / "stdout.log").read_text() for run in plan.runs]
+    assert [log.count(" parameters, step ") for log in logs] == [1] * 4  # each was trained once
 
 
 # Processes that are killed

@@ -22,12 +22,13 @@ from engram.errors import (
 from engram.files import check_plain, read_json, sealed, unseal, write_whole
 from engram.imports import absolute_names
 from engram.probe import watch
+from engram.run_files import RESULT, RUNGS
 from engram.sweep._lease import Lease
 from engram.sweep._plan import Planned
-from engram.sweep._rung import NAMES, rung_name, standing, validations
+from engram.sweep._rung import rung_name, standing, validations
 from engram.train import RUN_FILES, Asked, RunDirectory, Settings, resume, train, train_together
 
-RESULT, MOST_BYTES = "result.json", 2**24
+MOST_BYTES = 2**24
 Result = dict[str, Any]
 Tell = Callable[[int, int, float], None]
 """``tell(number of the run in the job, step, loss)``: called after each step."""
@@ -79,8 +80,11 @@ def work(job: Mapping[str, Any], stale: Sequence[int] = (), tell: Tell | None = 
                 _reach(run, allow, tell)
         if ends := [run for run in left if not run.until]:
             _finish(ends, bool(job.get("together")), allow, tell)
-        found = [run.result() for run in runs]
-        return [result for result in found if result is not None]
+        found = {run.folder: run.result() for run in runs}
+        for folder, result in found.items():
+            if result is None:
+                raise RunError(f"the result of {folder} was taken away or changed by another program")
+        return [result for result in found.values() if result is not None]
     finally:
         for lease in leases:
             lease.release()
@@ -218,7 +222,7 @@ def _train(run: _Run, number: int, allow: tuple[str, ...], tell: Tell | None) ->
 
 def clear(folder: Path) -> None:
     """Take away the files of a run, and nothing else; the lease stays."""
-    for name in (*RUN_FILES, RESULT, *(path.name for path in folder.glob(NAMES))):
+    for name in (*RUN_FILES, RESULT, *(path.name for path in folder.glob(RUNGS))):
         if name != "lock":
             with suppress(FileError, EngramError):
                 check_plain(folder / name)

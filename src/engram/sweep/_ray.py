@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from engram.errors import OptionError
 from engram.files import parse_json
-from engram.sweep._job import Held, work
+from engram.sweep._job import answer
 from engram.sweep._local import Event, open_log
 
 AGAIN = 2.0
@@ -138,11 +138,9 @@ def _check_answers(address: str) -> None:
 def _train(job: Mapping[str, Any], stale: Sequence[int]) -> Event:
     """A task: one job in this process. Ctrl-C, which a cancelled task gets, and SIGTERM save it."""
     try:
-        return {"results": work(job, stale)}
-    except (Held, KeyboardInterrupt):
+        return answer(job, stale)
+    except KeyboardInterrupt:
         return {"held": True}
-    except (Exception, SystemExit) as error:  # a model of somebody may raise anything
-        return {"failed": f"{type(error).__name__}: {error}"}
 
 
 def _progress(place: int, run: Mapping[str, Any]) -> Event | None:
