@@ -64,6 +64,8 @@ def test_whole_way(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "status", tiny, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["runs"], found["done"]) == (4, 4)
+    assert main(["sweep", "status", tiny, "--format", "csv"]) == 0
+    assert capsys.readouterr().out == f"sweep,out,runs,done\ntiny,{Path('sweeps/tiny')},4,4\n"
 
     assert main(["sweep", "table", tiny, "--json"]) == 0
     assert [row["model"] for row in json.loads(capsys.readouterr().out)] == ["rnn", "exprnn"]
@@ -74,6 +76,10 @@ def test_whole_way(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert "exprnn" in Path(f"table.{name}").read_text()
     assert main(["sweep", "export", tiny, "--format", "csv"]) == 0
     assert capsys.readouterr().out == Path("table.csv").read_text()
+    assert main(["sweep", "export", tiny, "--over-seeds"]) == 0
+    assert [line.split(",")[:3] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["rnn", "2", "2"], ["exprnn", "2", "2"],
+    ]  # fmt: skip
 
     assert main(["sweep", tiny]) == 0  # again: nothing is left to do
     assert "[" not in capsys.readouterr().err

@@ -313,7 +313,7 @@ def test_the_command(file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "best: trial " in said.out
     assert "[" not in said.out
     assert main(["sweep", "status", *words]) == 0
-    assert "2 done, 4 pruned" in capsys.readouterr().out
+    assert "6 runs: 2 done, 4 pruned" in capsys.readouterr().out
     assert main(["sweep", "export", *words]) == 0
     assert capsys.readouterr().out == run(tmp_path / "search.toml", tmp_path / "here")
 

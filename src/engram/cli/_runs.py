@@ -7,14 +7,14 @@ from engram.cli._runs_remove import RemoveRuns
 from engram.cli._runs_rename import RenameRun
 
 RUNS = Group(
-    """List runs, newest first: task, model, size, status, best score beside that without memory, time, age.
+    """List runs, newest first: task, model, size, status, best score and what is reached without memory, time, age.
 
-    A condition compares settings, options of task and model, and scores: --where "task=copy and hidden>64",
-    "status=killed", "test_accuracy>0.9 or not model=lstm", "age<3600".
+    --where compares settings, options of task and model, scores and columns of the list.
 
     Examples:
         engram runs
         engram runs --where "task=copy and hidden>64" --sort -score
+        engram runs --where "status=killed and age<3600"      (age in seconds)
         engram runs --out sweeps/delay --json
         engram runs remove runs/first
     """,

@@ -27,7 +27,7 @@ class ListRuns:
     sort: Annotated[str, Parameter(metavar="NAME", allow_leading_hyphen=True)] = "-created"
     """Order by a setting or a score; -NAME: the largest first."""
     limit: Annotated[int | None, Parameter(metavar="N")] = None
-    """Show so many at most; default: all."""
+    """Show at most this many; default: all."""
     json: bool = False
     """Print a JSON list with all settings and scores of each run."""
 

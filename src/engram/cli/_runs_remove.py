@@ -13,7 +13,7 @@ from engram.runs import remove_run
 
 @dataclass(frozen=True)
 class RemoveRuns:
-    """Delete runs, after a look at what is in them and a question.
+    """Delete runs: shows them, counts files that engram did not make, and asks.
 
     Links are never followed. A run that is in use is refused, and so is a folder that is not a run.
 
@@ -30,7 +30,7 @@ class RemoveRuns:
     out: Path = Path("runs")
     """With --where: the folder of the runs."""
     yes: bool = False
-    """Do not ask; also deletes what is in the folders besides the runs' own files."""
+    """Do not ask; files that engram did not make are deleted too."""
     json: bool = False
     """Print one JSON object: the runs that were removed."""
 

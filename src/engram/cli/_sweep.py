@@ -24,9 +24,9 @@ class SweepRun:
     """The sweep, as TOML; --example prints one."""
     _: KW_ONLY
     out: Path | None = None
-    """The folder of its runs; default: sweeps/NAME, with the name of the sweep."""
+    """The folder of its runs; default: sweeps/NAME, where NAME is set in the file or is the file's own."""
     workers: int | None = None
-    """Runs at once, each in a process of its own; default: as many as there are processors."""
+    """Jobs at the same time, each in a process of its own; default: one per processor."""
     engine: Literal["local", "ray"] = "local"
     """Where the runs are trained: local, processes on this machine; ray, a Ray cluster that shares the folder."""
     address: str | None = None
@@ -59,9 +59,9 @@ class SweepRun:
 
 
 SWEEP = Group(
-    """Train all runs of a sweep file: grids, lists, seeds, conditions, equal parameter budgets, ladders.
+    """Train all runs of a sweep file: grids, lists, seeds, conditions, equal parameter budgets, ladders, searches.
 
-    It can be stopped and started again at any time: what is done is not done again.
+    It can be stopped and started again at any time: no run is trained twice.
 
     Examples:
         engram sweep --example > copy.toml

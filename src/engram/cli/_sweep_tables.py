@@ -21,7 +21,7 @@ File = Annotated[Path | None, Parameter(name="FILE", metavar="FILE")]
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """Count the runs of a sweep that are done, diverged, under way, missing, or not needed.
+    """Count the runs of a sweep that are done, diverged, pruned, under way, missing, or not needed.
 
     Example: engram sweep status copy.toml
     """
@@ -33,17 +33,22 @@ class SweepStatus:
     """The folder of its runs; default: sweeps/NAME."""
     allow: Allow = ()
     """A package or file whose code the sweep file may name; may be repeated."""
+    format: Literal["text", "csv", "json", "markdown", "latex"] = "text"
+    """For people (text), or a table of one row."""
     json: bool = False
     """Print one JSON object."""
 
     def run(self) -> None:
         plan, out = plan_and_out(self.file, self.out, self.allow)
         counts = status_of(plan, out)
+        found = {"sweep": plan.name, "out": str(out), "runs": len(plan.ends), **counts}
         if self.json:
-            print(json.dumps({"sweep": plan.name, "out": str(out), "runs": len(plan.runs), **counts}))
+            print(json.dumps(found))
+        elif self.format != "text":
+            print(FORMATS[self.format]([found]), end="")
         else:
             said = ", ".join(f"{count} {name}" for name, count in counts.items())
-            terminal().print(f"{plan.name}: {len(plan.runs)} runs: {said}. In {out}")
+            terminal().print(f"{plan.name}: {len(plan.ends)} runs: {said}. In {out}")
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class SweepTable:
     allow: Allow = ()
     """A package or file whose code the sweep file may name; may be repeated."""
     format: Literal["text", "csv", "json", "markdown", "latex"] = "text"
-    """text is for people; csv and json have all digits, markdown and latex four."""
+    """For people (text), with all digits (csv, json), or with four (markdown, latex)."""
     json: bool = False
     """Print a JSON list: the same as --format json."""
 
@@ -76,9 +81,9 @@ class SweepTable:
 
 @dataclass(frozen=True)
 class SweepExport:
-    """Write the table of a sweep, one row per run, for other programs. The same bytes however the sweep was run.
+    """Write the table of a sweep for other programs, one row per run: the same bytes however the sweep was run.
 
-    Example: engram sweep export copy.toml --format latex --seeds -o copy.tex
+    Example: engram sweep export copy.toml --format latex --over-seeds -o copy.tex
     """
 
     file: File = None
@@ -87,8 +92,8 @@ class SweepExport:
     out: Path | None = None
     """The folder of its runs; default: sweeps/NAME."""
     format: Literal["csv", "json", "markdown", "latex"] = "csv"
-    """csv and json have all digits, markdown and latex four."""
-    seeds: bool = False
+    """With all digits (csv, json), or with four (markdown, latex)."""
+    over_seeds: bool = False
     """One row per setting, with the mean over its seeds and the range, in place of one row per run."""
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None
     """The file to write; default: standard output."""
@@ -97,7 +102,7 @@ class SweepExport:
 
     def run(self) -> None:
         plan, out = plan_and_out(self.file, self.out, self.allow)
-        text = FORMATS[self.format]((over_seeds if self.seeds else rows_of)(plan, read_results(plan, out)))
+        text = FORMATS[self.format]((over_seeds if self.over_seeds else rows_of)(plan, read_results(plan, out)))
         if self.output is None:
             print(text, end="")
         else:

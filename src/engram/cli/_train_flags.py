@@ -31,7 +31,7 @@ RUN: dict[str, tuple[Any, Any, str]] = {
     "seeds": (
         int | None,
         None,
-        "Train so many runs, with the seeds from --seed on, and print a table. The same words go on with them.",
+        "Train this many runs, with the seeds from --seed on, and print a table; the same command resumes them.",
     ),
     "dry_run": (
         bool,
@@ -41,12 +41,12 @@ RUN: dict[str, tuple[Any, Any, str]] = {
     "find_lr": (
         bool,
         False,
-        "Only look for a learning rate: train a network that is thrown away at growing rates (Smith 2017).",
+        "Only suggest a learning rate: train a throw-away network at growing rates (range test, Smith 2017).",
     ),
     "lr_from": (float, 1e-6, "With --find-lr: the smallest rate."),
     "lr_to": (float, 10.0, "With --find-lr: the largest rate."),
     "lr_steps": (int, 200, "With --find-lr: the number of steps."),
-    "lr_figure": (Path | None, None, "With --find-lr: where a figure goes (.svg or .png)."),
+    "lr_figure": (Path | None, None, "With --find-lr: the file of a figure (.svg or .png); default: none."),
     "json": (bool, False, "Print one JSON object at the end."),
 }
 """The options that are of the command, not of the settings: type, default, help."""

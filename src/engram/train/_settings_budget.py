@@ -29,7 +29,7 @@ class Budget:
     stop_by: str = "loss"
     """The validation score that is to get better: loss, or a metric of the task; used by patience and plateau."""
     stop_at: float | None = None
-    """Stop as soon as a validation finds the score of stop_by this good: 0.995 of accuracy, say; default: never."""
+    """Stop as soon as the score of stop_by is this good in a validation, such as 0.995; default: never."""
 
     def __post_init__(self) -> None:
         check_size("batch", self.batch)
