@@ -176,8 +176,9 @@ def test_rename_and_archive(here: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_compare(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_run(Path("runs/again"), hidden=64, seed=7, accuracy=0.6)
-    Path("runs/r32.tar.gz").touch()  # runs/* has archives too
-    assert main(["compare", "runs/r32", "runs/r64", "runs/again", "runs/r32.tar.gz"]) == 0
+    Path("runs/r32.tar.gz").touch()  # runs/* has archives too, and that of a search its log
+    Path("runs/optuna.log").touch()
+    assert main(["compare", "runs/r32", "runs/r64", "runs/again", "runs/r32.tar.gz", "runs/optuna.log"]) == 0
     out, err = capsys.readouterr()
     assert "accuracy" in out.splitlines()[0]
     assert out.splitlines()[1].split()[:6] == ["1", "2", "copy", "64", "0.5", "±"]

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from engram.cli._catalogue import catalogue
 from engram.cli._run_words import Run, check_run
 from engram.errors import OptionError
-from engram.runs import ENDING, Row, list_runs, read_row, select
+from engram.runs import Row, list_runs, read_row, select
 
 Runs = Annotated[tuple[Path, ...], *Run.__metadata__]
 Condition = Annotated[str, Parameter(metavar="CONDITION")]
@@ -28,8 +28,7 @@ def folders_of(command: str, words: Sequence[Path], where: str, out: Path) -> li
     if not words and not where:
         raise OptionError(f"engram {command} needs RUN, a run directory, or --where. engram runs lists them")
     if words:
-        runs = [word for word in words if not (word.name.endswith(ENDING) and word.is_file())]  # archives in runs/*
-        words = runs or words
+        words = [word for word in words if not word.is_file()] or words  # runs/*: archives, the log of a search
         for folder in words:
             check_run(folder)
         return list(dict.fromkeys(Path(folder) for folder in words))

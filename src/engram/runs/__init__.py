@@ -3,7 +3,7 @@
 Nothing here imports torch, nor anything that a run directory names.
 """
 
-from engram.runs._archive import ENDING, archive_run
+from engram.runs._archive import archive_run
 from engram.runs._change import remove_run, rename_run
 from engram.runs._compare import ComparedRun, Comparison, Group, Spread, compare_runs
 from engram.runs._compare_table import compare_csv, compare_json, compare_table
@@ -15,7 +15,6 @@ from engram.runs._select import names_of, select
 from engram.runs._where import Where
 
 __all__ = [
-    "ENDING",
     "STATUSES",
     "ComparedRun",
     "Comparison",
