@@ -8,6 +8,7 @@ import torch
 
 from engram.errors import OptionError, check_size
 from engram.models import make_network
+from engram.sweep._alike import Alike
 from engram.train import Settings, settings_from_flat
 
 MOST_WIDTH = 2**16
@@ -25,25 +26,12 @@ def within_budget(row: dict[str, Any], allow: tuple[str, ...] = ()) -> Settings:
         raise OptionError("parameters decides the width, so that hidden cannot be given too: take one of them out")
     budget = check_size("parameters", row["parameters"])
     settings = settings_from_flat({name: value for name, value in row.items() if name != "parameters"}, allow)
-    return settings.replace(hidden=_widest(_Shape(settings), budget))
-
-
-class _Shape:
-    """Settings, equal where the network is: rates, seeds and budgets of steps do not count."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.key = repr((settings.task, settings.model))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Shape) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
+    same_network = Alike(repr((settings.task, settings.model)), settings)  # rates, seeds and steps do not count
+    return settings.replace(hidden=_widest(same_network, budget))
 
 
 @lru_cache(maxsize=4096)
-def parameters_of(shape: _Shape, hidden: int) -> int:
+def parameters_of(shape: Alike, hidden: int) -> int:
     """The trained numbers of the network of this width."""
     settings = shape.settings.replace(hidden=hidden)
     with torch.random.fork_rng(devices=()):
@@ -51,7 +39,7 @@ def parameters_of(shape: _Shape, hidden: int) -> int:
     return sum(p.numel() for p in network.parameters() if p.requires_grad)
 
 
-def _widest(shape: _Shape, budget: int) -> int:
+def _widest(shape: Alike, budget: int) -> int:
     """The number of parameters grows with the width. Mostly it is a polynomial of degree 2, which three widths tell;
     else by doubling, then by halving the interval."""
     low = _narrowest(shape)
@@ -72,7 +60,7 @@ def _widest(shape: _Shape, budget: int) -> int:
     return low
 
 
-def _narrowest(shape: _Shape) -> int:
+def _narrowest(shape: Alike) -> int:
     """The first power of two that the model can have for a width: some options ask for more than one unit."""
     for width in (2**k for k in range(12)):
         try:
@@ -83,7 +71,7 @@ def _narrowest(shape: _Shape) -> int:
     raise refused
 
 
-def _by_degree_2(shape: _Shape, budget: int) -> int:
+def _by_degree_2(shape: Alike, budget: int) -> int:
     """The largest width within the budget if one, two and four units tell the number of parameters; 0 if it is none."""
     one, two, four = (parameters_of(shape, width) for width in (1, 2, 4))
     if four > budget:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from engram.files import seal
+from engram.sweep._alike import Alike
 from engram.train import Settings, keeps_bits, make_network, why_not_together
 
 SMALL = 2**18
@@ -34,7 +35,7 @@ def kind_of(settings: Settings) -> str:
     values = settings.resolved().to_dict() | {"seed": 0}
     kind = _without(values, MAY_DIFFER)
     shape = _without(kind, SIZES) | {"task": type(settings.task).__name__, "budget": ""}
-    return seal(kind) if _fits(_Trial(settings, seal(shape))) else ""
+    return seal(kind) if _fits(Alike(seal(shape), settings)) else ""
 
 
 def _without(values: dict[str, Any], names: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
@@ -42,23 +43,10 @@ def _without(values: dict[str, Any], names: Mapping[str, tuple[str, ...]]) -> di
     return values | left
 
 
-class _Trial:
-    """Settings that stand for all of one shape: what can train together does not depend on sizes."""
-
-    def __init__(self, settings: Settings, shape: str) -> None:
-        self.settings, self.shape = settings, shape
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Trial) and self.shape == other.shape
-
-    def __hash__(self) -> int:
-        return hash(self.shape)
-
-
 @lru_cache(maxsize=1024)
-def _fits(trial: _Trial) -> bool:
-    """Whether such runs can train together, and in the same bits whoever their companions are."""
-    settings = trial.settings
+def _fits(shape: Alike) -> bool:
+    """Whether such runs can train together, and in the same bits whoever their companions are; sizes do not matter."""
+    settings = shape.settings
     with torch.random.fork_rng(devices=()):
         return why_not_together([settings]) == "" and keeps_bits(make_network(settings), settings.budget.batch)
 
