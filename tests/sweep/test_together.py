@@ -7,7 +7,7 @@ import pytest
 from tests.sweep.conftest import run_here
 
 from engram.sweep import FORMATS, Here, Sweep, make_plan, read_sweep, rows_of, units
-from engram.sweep._together import MOST, SMALL, in_parts, kind_of
+from engram.sweep._together import MOST, SMALL, _fits, in_parts, kind_of
 from engram.tasks import Adding, Copy
 from engram.train import Settings
 
@@ -36,6 +36,14 @@ def test_others_are_not(change: dict[str, Any]) -> None:
 )
 def test_what_cannot_train_together_trains_alone(settings: Settings) -> None:
     assert kind_of(settings) == ""
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_each_number_of_layers_is_decided_by_itself(order: tuple[int, int]) -> None:
+    """Dropout is between layers: whichever comes first, one layer trains together and two do not."""
+    _fits.cache_clear()
+    settings = SETTINGS.replace(model="lstm", options={"dropout": 0.5})
+    assert [kind_of(settings.replace(layers=layers)) != "" for layers in order] == [layers == 1 for layers in order]
 
 
 @pytest.mark.parametrize(

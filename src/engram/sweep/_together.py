@@ -24,7 +24,8 @@ MAY_DIFFER = {
     "optimiser": ("lr", "lr_orthogonal", "weight_decay", "clip"),
     "machine": ("save_every", "log_every", "probe_every", "tensorboard"),
 }
-SIZES = {"model": ("hidden", "layers", "embedding")}
+SIZES = {"model": ("hidden",)}
+"""What does not decide whether runs can train together. Layers do: dropout is between them."""
 
 
 def kind_of(settings: Settings) -> str:
