@@ -310,6 +310,7 @@ def test_the_command(file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["sweep", *words, "--workers", "1"]) == 0
     said = capsys.readouterr()
     assert "a search: at most 6 runs, 3 trials at a time, compared at the steps 2, 4" in said.err
+    assert said.err.count("] at step 2: trial ") == 6
     assert "best: trial " in said.out
     assert "[" not in said.out
     assert main(["sweep", "status", *words]) == 0

@@ -40,7 +40,8 @@ def show_plan(
         console.print(f"{together} of them are small and train together, up to {MOST} as one batched model")
     if estimate.done < plan.count:
         most = "at most " if plan.solved is not None else ""
-        console.print(f"what is left takes about {most}{duration(estimate.on(workers))} with {_workers(workers)}")
+        what = "what is left" if plan.search is None else "what it has asked for so far"
+        console.print(f"{what} takes about {most}{duration(estimate.on(workers))} with {_workers(workers)}")
     if every:
         print(_table(rows_of(plan, {}), without=("status", "solved", "parameters")))
 
@@ -98,7 +99,8 @@ class Live:
         if what == "done":
             for run, result in zip(unit, facts["results"], strict=True):
                 self.done += 1
-                self._say(f"{result['status']}: {_values(run.values)}{self._scores(result)}")
+                how = f"at step {run.until}" if result["status"] == "reached" else result["status"]
+                self._say(f"{how}: {_values(run.values)}{self._scores(result)}")
         elif what in ("again", "failed"):
             self.failed += what == "failed"
             self._say(f"{'failed, started again' if what == 'again' else 'FAILED'}: {_values(unit[0].values)}: "
@@ -147,7 +149,7 @@ def _with_range(row: Mapping[str, Any], name: str) -> str:
         return "-"
     if isinstance(value, list):
         return ", ".join("none" if each is None else str(each) for each in value)
-    if f"{name}_min" not in row:
+    if row.get(f"{name}_min") == row.get(f"{name}_max"):  # no score, or of one run
         return f"{value:.4g}" if isinstance(value, float) else str(value)
     return f"{value:.4g} ({row[f'{name}_min']:.4g} to {row[f'{name}_max']:.4g})"
 
