@@ -61,6 +61,16 @@ def test_a_second_list_reads_no_run_again(out: Path, monkeypatch: pytest.MonkeyP
     assert len(before) == 5
 
 
+def test_a_run_that_was_done_and_has_changed_is_read_again(out: Path) -> None:
+    list_runs(out)
+    path = out / "run-2" / "run.json"
+    new = path.with_name("new")
+    new.write_text(json.dumps(facts(seed=2, hidden=18, accuracy=0.85)))
+    new.replace(path)  # as long as before
+    (row,) = (row for row in list_runs(out) if row.name == "run-2")
+    assert row.score == 0.85
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
