@@ -88,6 +88,9 @@ def test_whole_way(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_seeds_of_train_are_a_sweep(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "copy", "--model", "rnn", "--hidden", "4", "--delay", "3", "--length", "2", "--steps", "4"]
     words += ["--batch", "4", "--valid-samples", "4", "--test-samples", "4", "--seeds", "2", "--seed", "5", "--json"]
+    assert main([*words, "--dry-run"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 2
+    assert not Path("runs").exists()
     assert main(words) == 0
     said = capsys.readouterr()
     (row,) = json.loads(said.out)

@@ -17,13 +17,14 @@ from engram.cli._model_options import changed, check_options
 from engram.cli._settings_file import overridden, read_settings
 from engram.cli._show_run import show_run
 from engram.cli._sweep_run import engine_for, run_plan
+from engram.cli._sweep_show import show_plan
 from engram.cli._train_flags import Flags, flags_of, read_groups
 from engram.cli._train_words import Named, names_in, same
 from engram.errors import OptionError, check_size
 from engram.imports import check_allowed, is_outside
 from engram.models import model_class
 from engram.probe import watch
-from engram.sweep import plan_of_seeds
+from engram.sweep import estimate, plan_of_seeds, read_results
 from engram.tasks import TASKS, Task, make_task, task_class, task_name
 from engram.train import Settings, groups_of, plan, to_toml, train
 
@@ -53,10 +54,10 @@ class Train:
     def run(self) -> None:
         if self.find_lr is not None:
             self.find_lr.run(self.settings, self.json)
+        elif self.seeds is not None:
+            _train_seeds(self)
         elif self.dry_run:
             _show_plan(plan(self.settings), self.json)
-        elif self.seeds is not None:
-            _train_seeds(self.settings, self.seeds, self.out, self.name, self.json)
         else:
             command = join(["engram", *sys.argv[1:]])
             show_run(train(self.settings, self.out, self.name, show=True, command=command, observe=watch), self.json)
@@ -120,16 +121,20 @@ def _made(values: dict[str, Any], model: str, flags: Flags, named: Named, /, *ta
     return Train(settings, find_lr=FindLr.of(run), **run)
 
 
-def _train_seeds(settings: Settings, seeds: int, out: Path, name: str | None, as_json: bool) -> None:
+def _train_seeds(train: Train) -> None:
     """The shortest sweep. Its folder is named by the settings, so that the same words go on with it."""
-    first, count = settings.seed, check_size("seeds", seeds, most=100_000)
-    sweep = plan_of_seeds(settings, range(first, first + count), name or "")
+    settings, count = train.settings, check_size("seeds", train.seeds, most=100_000)
+    sweep = plan_of_seeds(settings, range(settings.seed, settings.seed + count), train.name or "")
     label = f"{settings.task.name}-{settings.model.label}-seeds-{sweep.runs[0].identity[:8]}"
-    sweep = replace(sweep, name=name or label)
-    code = tuple(each for each in (settings.model.name, task_name(settings.task)) if is_outside(each))  # typed
-    folder = out / sweep.name
+    sweep = replace(sweep, name=train.name or label)
+    folder = train.out / sweep.name
     workers = min(count, engine_for(sweep, folder).slots)
-    run_plan(sweep, folder, engine_for(sweep, folder, workers), code, as_json)
+    if train.dry_run:
+        left = estimate(sweep, read_results(sweep, folder))
+        show_plan(sweep, folder, left, workers, train.json, every=True)
+        return
+    code = tuple(each for each in (settings.model.name, task_name(settings.task)) if is_outside(each))  # typed
+    run_plan(sweep, folder, engine_for(sweep, folder, workers), code, train.json)
 
 
 def _example(task: type[Task]) -> str:
