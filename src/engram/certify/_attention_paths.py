@@ -130,10 +130,10 @@ class AttentionPathsClaim(Claim):
             return ", ".join(f"{good} of {all_} numbers of {name}" for good, all_, name in parts)
 
         return (
-            f"{found['variants']} attentive recurrences of {many(self.hidden, 'unit')}, {many(self.steps, 'step')}: sums "
-            f"over paths and closed forms are the derivatives of the program itself, in exact arithmetic at random "
-            f"residues for {told(found['equal_exactly'])}; in float64 (measured, not proven) within {WITHIN:g} of "
-            f"automatic differentiation for {told(found['equal_in_float64'])}."
+            f"{found['variants']} attentive recurrences of {many(self.hidden, 'unit')}, {many(self.steps, 'step')}: "
+            f"derivatives by sums over paths and by closed forms are those of the program, in exact arithmetic at "
+            f"random residues for {told(found['equal_exactly'])}; in float64 (measured, not proven) within {WITHIN:g} "
+            f"of automatic differentiation for {told(found['equal_in_float64'])}."
         )
 
 

@@ -6,6 +6,7 @@ Nothing here is a claim: :mod:`engram.certify` proves, and this room has the for
 from engram.theory import bounds
 from engram.theory._attention_decay import NegativeEigenvalue
 from engram.theory._attention_paths import ClosedForms, by_recursion, sum_over_paths
+from engram.theory._attention_reach import gradient_norms
 from engram.theory._attentive import VARIANTS, Attentive, RollOut, Variant, Weights
 from engram.theory._derivatives import Autograd, Derivatives, Differentiation, DualNumbers, Problem, differentiate
 from engram.theory._forgetting import Forgetting, forgetting
@@ -62,6 +63,7 @@ __all__ = [
     "decay_exponent",
     "differentiate",
     "forgetting",
+    "gradient_norms",
     "largest_lag",
     "least_hidden",
     "measured_exponents",
