@@ -58,7 +58,7 @@ class AttentionPathsClaim(Claim):
     words: ClassVar[str] = (
         "a gradient through attention and recurrence is a sum over paths (Kerg, Proposition 4.4.1 = B.1.7; B.1.12)"
     )
-    example: ClassVar[dict[str, int]] = {"hidden": 2, "steps": 4}
+    example: ClassVar[dict[str, int]] = {"hidden": 2, "steps": 3}
 
     def __post_init__(self) -> None:
         check_size("hidden", self.hidden)
