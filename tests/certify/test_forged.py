@@ -123,13 +123,13 @@ FORGED: dict[str, dict[str, Any]] = {
         "a start before the change": {"start": 4},
         "another state at the start": {"base": ["1099670/2471040", "-191141/3706560"]},
         "another distance at the start": {"base": ["1099669/2471040", "-191142/3706560"]},
-        "a constant too small": {"above": "341596/500000"},
-        "no lower bound": {"below": "0"},
-        "a lower bound too large": {"below": "898638/1000000"},
-        "another coefficient of the ratio": {"ratio": ["3304/81", "28/3", "5/9"]},
-        "one coefficient less": {"ratio": ["3304/81", "28/3"]},
-        "another lower polynomial": {"lower": ["167732/27", "182896/81", "7909/27", "49/3", "-1/3"]},
-        "another upper polynomial": {"upper": ["0"]},
+        "a constant too small": {"upper_constant": "341596/500000"},
+        "no lower bound": {"lower_constant": "0"},
+        "a lower bound too large": {"lower_constant": "898638/1000000"},
+        "another coefficient of the ratio": {"ratio_polynomial": ["3304/81", "28/3", "5/9"]},
+        "one coefficient less": {"ratio_polynomial": ["3304/81", "28/3"]},
+        "another lower polynomial": {"lower_polynomial": ["167732/27", "182896/81", "7909/27", "49/3", "-1/3"]},
+        "another upper polynomial": {"upper_polynomial": ["0"]},
         "no exponent": {"exponents": []},
         "an exponent of another eigenvalue": {"exponents": [["sum", "-0.5", "-1.3333"]] * 16},
     },
@@ -187,9 +187,9 @@ def test_a_proof_from_a_later_start_holds(true: dict[str, Any]) -> None:
     later = {
         "start": 40,
         "base": [str(m), str(d)],
-        "above": str(proof.above(40, m)),
-        "below": str(proof.below(40, m)),
-        **{name: [str(x) for x in numbers] for name, numbers in proof.polynomials(40).items()},
+        "upper_constant": str(proof.above(40, m)),
+        "lower_constant": str(proof.below(40, m)),
+        **{f"{name}_polynomial": [str(x) for x in numbers] for name, numbers in proof.polynomials(40).items()},
     }
     assert claim.holds({**true["attention-decay"], **later})
 

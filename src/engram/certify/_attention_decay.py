@@ -32,8 +32,9 @@ class AttentionDecayClaim(Claim):
     step: int = 5
     """t, the step whose state is changed."""
     numerator: int = 1
+    """Of -lambda; with the denominator 1/2 by default."""
     denominator: int = 2
-    """-lambda is the one divided by the other; default: 1/2."""
+    """Of -lambda."""
 
     name: ClassVar[str] = "attention-decay"
     words: ClassVar[str] = (
@@ -67,9 +68,9 @@ class AttentionDecayClaim(Claim):
         return {
             "start": start,
             "base": [str(m), str(d)],
-            "above": str(proof.above(start, m)),
-            "below": str(proof.below(start, m)),
-            **{name: [str(x) for x in numbers] for name, numbers in proof.polynomials(start).items()},
+            "upper_constant": str(proof.above(start, m)),
+            "lower_constant": str(proof.below(start, m)),
+            **{f"{name}_polynomial": [str(x) for x in numbers] for name, numbers in proof.polynomials(start).items()},
             "exponents": [
                 [combine, text(value), f"{round(measured, 4) + 0.0:.4f}"]
                 for combine, values in MEASURED.items()
@@ -86,8 +87,8 @@ class AttentionDecayClaim(Claim):
         if start < self.step or not proof.goes_on(start):
             return False
         m, d = proof.base(self.step, start)
-        numbers = {"base": [m, d], **proof.polynomials(start)}
-        share, above, below = proof.K / start, rational(found["above"]), rational(found["below"])
+        numbers = {"base": [m, d]} | {f"{name}_polynomial": each for name, each in proof.polynomials(start).items()}
+        share, above, below = proof.K / start, rational(found["upper_constant"]), rational(found["lower_constant"])
         return bool(
             all(found[name] == [str(x) for x in values] for name, values in numbers.items())
             and proof.begins(start, m, d)
@@ -105,7 +106,7 @@ class AttentionDecayClaim(Claim):
 
     def statement(self, found: Found) -> str:
         power = fmpq(1) + fmpq(1, self._proof.f)
-        below, above = (float(Fraction(found[name])) for name in ("below", "above"))  # whole millionths
+        below, above = (float(Fraction(found[name])) for name in ("lower_constant", "upper_constant"))  # in millionths
         return (
             f"With uniform attention, s = h + c and V = -{self.numerator}/{self.denominator} I, the gradient ds_T/dh_t "
             f"of t = {self.step} is p_T I with {below:.6f} T^(-3/2) <= |p_T| <= {above:.6f} T^(-{power}) for all "

@@ -99,6 +99,6 @@ class AttentionSparseClaim(Claim):
             f"With {many(kappa, 'state')} attended at each step, a chain of {many(d, 'relay')} leaves of the gradient "
             f"in the direction of an eigenvalue lambda exactly lambda^{d} {kappa}^-{d + 1}, where Theorem 4.4.3 has "
             f"{kappa}^-{d}; together with the recurrence, lambda^{d} (1/{kappa} + lambda^{self.gap})^{d + 1}. In "
-            f"{PATTERNS} random patterns of depth {d} each of {sum(found['gradients_of_depth'])} gradients is at least "
-            f"{found['least']} times lambda^s {kappa}^-(s+1) for every lambda > 0, s <= {d} the relays it needs."
+            f"{PATTERNS} random patterns of depth {d} each of {sum(found['gradients_of_depth'])} gradients, over "
+            f"lambda^s {kappa}^-(s+1), is at least {found['least']} for every lambda > 0; s <= {d} are its relays."
         )

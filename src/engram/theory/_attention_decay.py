@@ -37,8 +37,9 @@ class NegativeEigenvalue:
     """
 
     numerator: int
+    """Of mu = -lambda."""
     denominator: int
-    """mu = -lambda is the one divided by the other."""
+    """Of mu."""
 
     def __post_init__(self) -> None:
         check_size("denominator", self.denominator, least=2)
