@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attention_gradients
 import identification
 import sweep_figures
 import training_copy
@@ -40,6 +41,7 @@ def command(words: str, name: str, results: Path) -> None:
 FIGURES: dict[str, Callable[[Path], None]] = {
     **{f"bench-{name}": partial(stored, getattr(bench, f"plot_{name}"), f"bench-{name}") for name in BENCHES},
     "atlas": partial(stored, plot_atlas, "atlas"),
+    "attention-gradients": attention_gradients.plot,
     "identification": identification.plot,
     "training-copy": training_copy.plot,
     **{name: partial(plot, name) for name, plot in sweep_figures.PLOTS.items() if (TABLES / f"{name}.json").exists()},
