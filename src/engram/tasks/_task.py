@@ -77,6 +77,11 @@ class Task(ABC):
             raise NotImplementedError(f"{type(self).__name__} must say its input_size, or its input_shape")
         return (self.input_size,)
 
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """The lengths of the parts of a sequence that belong together, such as pairs; default: one part, all steps."""
+        return (self.steps,)
+
     def objects(self) -> Tensor | None:
         """A table ``(K, *input_shape)`` of all that can be seen at a step, where there is one, such as K images.
 
