@@ -47,6 +47,8 @@ class Task(ABC):
     """Whether the training sequences are a fixed set, not sampled."""
     embedding: ClassVar[int] = 0
     """The size of the embedding (of symbols, or of an image) in the paper, where there is one."""
+    context: ClassVar[str] = "off"
+    """How the task's papers normalise codes over the steps of a sequence: off, whole, or segmented."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

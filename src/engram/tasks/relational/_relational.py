@@ -38,6 +38,7 @@ class OneAnswer(Task):
     metric: ClassVar[str] = "accuracy"
     answer: ClassVar[Literal["every", "last"]] = "last"
     embedding: ClassVar[int] = 128
+    context: ClassVar[str] = "whole"
 
     @property
     def chance(self) -> float:

@@ -62,10 +62,13 @@ class Source:
 
     def different(self, count: int, many: int) -> Tensor:
         """``many`` objects, no two of them identical: ``(count, many)``."""
-        found: list[Tensor] = []
-        for _ in range(many):
-            found.append(self.where(count, lambda new, old=tuple(found): _any_equal(new, old)))
-        return torch.stack(found, 1)
+        found = self.some(count)[:, None]
+        while found.shape[1] < many:
+            found = torch.cat([found, self._another(found)[:, None]], 1)
+        return found
+
+    def _another(self, taken: Tensor) -> Tensor:
+        return self.where(len(taken), lambda new: (new[:, None] == taken).any(1))
 
 
 def same(source: Source, answers: Tensor) -> Tensor:
@@ -138,10 +141,6 @@ def left_of(source: Source, answers: Tensor) -> Tensor:
     left = torch.where(is_darker == (answers == 1), first, second)
     right = torch.where(is_darker == (answers == 1), second, first)
     return _grid(torch.stack([left, right], 1), places)
-
-
-def _any_equal(new: Tensor, old: tuple[Tensor, ...]) -> Tensor:
-    return torch.stack([torch.zeros_like(new, dtype=torch.bool), *(new == each for each in old)]).any(0)
 
 
 def _in_cells(objects: Tensor, source: Source) -> Tensor:

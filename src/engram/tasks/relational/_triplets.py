@@ -26,7 +26,7 @@ class SameDifferent6(RelationalTask):
     Trained on triplets of the patterns AAA, ABA and BAA; tested on other shapes, with a triplet AAB at least once. At
     level "image" the second triplet is the first image by image, or another one of the same two shapes (AAB and BBA are
     different). At level "pattern" they are the same if their patterns are; the shapes then are others in the second
-    triplet, where there are four or more to choose from. Source: Kerg (2022), Section 5.4.3 ("Same/diff 6").
+    triplet, where there are enough to choose from. Source: Kerg (2022), Section 5.4.3 ("Same/diff 6").
     """
 
     level: Literal["image", "pattern"] = "image"
@@ -87,11 +87,10 @@ def by_image(pool: Tensor, words: list[tuple[str, str]], answer: int, share: flo
 
 
 def by_pattern(pool: Tensor, first: str, second: str, answer: int, share: float) -> Kind:
-    """A triplet of one pattern and one of another or the same pattern, over other shapes where there are four."""
+    """A triplet of one pattern and one of another or the same pattern, over other shapes where there are enough."""
     sizes = [distinct_in(first), distinct_in(second)]
-    if len(pool) < 4:
-        words = {(first, second), (first, second.translate(SWAPPED))}
-        return by_image(pool, sorted(words), answer, share)
+    if len(pool) < sum(sizes):  # both are over the same two shapes
+        return by_image(pool, [(first, second), (first, second.translate(SWAPPED))], answer, share)
 
     def sample(count: int, generator: torch.Generator) -> Trials:
         one, two = pick(pool, count, sum(sizes), generator).split(sizes, 1)
