@@ -16,7 +16,7 @@ from engram.errors import RunError
 from engram.maps import haar
 from engram.runs import compare_runs
 from engram.sweep import make_plan, read_sweep, rows_of
-from engram.tasks import Copy
+from engram.tasks import Copy, IdentityRules
 from engram.theory import sizings
 from engram.train import RateTest, RunDirectory, Settings
 from made_runs import make_run
@@ -73,6 +73,7 @@ PLOTS = {
     "plot_rac": lambda path: report.plot_rac(3, 6, path),
     "plot_recall": recall,
     "plot_sizes": lambda path: report.plot_sizes(sizings(200, 1, None), path, "linear RNNs that copy, lag 200"),
+    "plot_task": lambda path: report.plot_task(IdentityRules(50, "glyphs"), path),
     "plot_spectrum": lambda path: report.plot_spectrum(haar(12) + torch.randn(12, 12), path, "twelve"),
 }  # fmt: skip
 

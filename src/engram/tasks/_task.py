@@ -62,6 +62,10 @@ class Task(ABC):
         """The number of symbols if the inputs are symbols, else 0."""
         return 0
 
+    def spelled(self, symbols: Tensor) -> list[str]:
+        """Symbols ``(T,)`` as people read them; default: their numbers."""
+        return [str(symbol) for symbol in symbols.tolist()]
+
     @property
     def has_validation(self) -> bool:
         """Whether there is a split ``"valid"``."""

@@ -42,7 +42,7 @@ def test_the_largest_holdout_is_named(name: str) -> None:
 WRONG: dict[str, tuple[str, dict[str, Any], type[EngramError], str]] = {
     "too many for rmts": (
         *("rmts", {"holdout": 97}, OptionError),
-        "holdout of rmts must be 0 or from 5 to 95: of the 100 shapes training needs 5 and the test 5; got 97",
+        "holdout must be 0 or from 5 to 95: of the 100 shapes rmts needs 5 for training and 5 for the test; got 97",
     ),
     "negative": ("rmts", {"holdout": -1}, OptionError, "holdout must be at least 0, got -1"),
     "a half": ("rmts", {"holdout": 1.5}, DTypeError, "holdout must be a whole number"),

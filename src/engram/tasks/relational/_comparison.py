@@ -26,6 +26,7 @@ class Comparison(RelationalTask):
     name: ClassVar[str] = "comparison"
     source: ClassVar[str] = "Kerg 2022"
     steps, output_size = 2, 2
+    choice = 1
     sizes: ClassVar[dict[str, list[tuple[int, int]]]] = {
         "train": [(SMALL, LARGE), (LARGE, SMALL)],
         "test": [(SMALL, LARGE), (LARGE, SMALL)],

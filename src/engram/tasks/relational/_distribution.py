@@ -51,6 +51,7 @@ class Distribution3(BasicTask):
     name: ClassVar[str] = "dist3"
     source: ClassVar[str] = "Webb et al. 2021 (ESBN)"
     steps, output_size = 9, 4
+    rows, choice = (3, 2, 4), 1
     key = 5  # the two rows; the order of the choices, and the shape that is too many, are sampled for each
 
     def least(self, split: str) -> int:
@@ -75,6 +76,7 @@ class DistributionN(RelationalTask):
 
     name: ClassVar[str] = "dist-n"
     source: ClassVar[str] = "Kerg et al. 2022 (CoRelNet)"
+    choice: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         least = LAST + 1 if check_flag("restricted", self.restricted) else 2
@@ -94,6 +96,10 @@ class DistributionN(RelationalTask):
     @property
     def output_size(self) -> int:
         return self.number + 1
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return (self.number, self.number - 1, self.number + 1)
 
     @property
     def key(self) -> int:

@@ -41,6 +41,7 @@ class RelationalGame(OneAnswer):
     source: ClassVar[str] = "Shanahan et al. 2020 (PrediNet)"
     input_shape = (3, SIDE, SIDE)
     steps = GRID**2
+    rows = (GRID,) * GRID
 
     def __post_init__(self) -> None:
         check_choice("rule", self.rule, RULES)
@@ -49,6 +50,12 @@ class RelationalGame(OneAnswer):
     @property
     def output_size(self) -> int:
         return 4 if self.rule == "colour-shape" else 2
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        if self.rule == "colour-shape":
+            return ("same shape and colour", "other colour", "other shape", "other shape and colour")
+        return ("no", "yes")
 
     def objects(self) -> Tensor | None:
         return magnified() if self.view == "crop" else None

@@ -45,6 +45,7 @@ class IdentityRules(BasicTask):
     name: ClassVar[str] = "identity-rules"
     source: ClassVar[str] = "Webb et al. 2021 (ESBN)"
     steps, output_size = 9, 4
+    rows, choice = (3, 2, 4), 1
 
     def least(self, split: str) -> int:
         return 4
@@ -78,6 +79,7 @@ class IdentityRules4(RelationalTask):
     name: ClassVar[str] = "identity-rules4"
     source: ClassVar[str] = "Kerg et al. 2022 (CoRelNet)"
     steps, output_size = 13, 6
+    rows, choice = (4, 3, 6), 1
     same_kinds = False
 
     def __post_init__(self) -> None:

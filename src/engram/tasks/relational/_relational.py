@@ -39,6 +39,18 @@ class OneAnswer(Task):
     answer: ClassVar[Literal["every", "last"]] = "last"
     embedding: ClassVar[int] = 128
     context: ClassVar[str] = "whole"
+    choice: ClassVar[int] = 0
+    """How many images one choice has, where the answers are choices shown at the end of a sequence, in order."""
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """How many images stand in each row, where a trial is plotted; those of the choices are in the last."""
+        return (self.steps,)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What the classes mean."""
+        return tuple(f"choice {number}" for number in range(1, self.output_size + 1))
 
     @property
     def chance(self) -> float:
@@ -84,8 +96,8 @@ class RelationalTask(OneAnswer):
         train, test = self.least("train"), self.least("test")
         if check_size("holdout", self.holdout, 0) > COUNT - train or 0 < self.holdout < test:
             raise OptionError(
-                f"holdout of {self.name} must be 0 or from {test} to {COUNT - train}: of the {COUNT} shapes training "
-                f"needs {train} and the test {test}; got {self.holdout}"
+                f"holdout must be 0 or from {test} to {COUNT - train}: of the {COUNT} shapes {self.name} needs {train} "
+                f"for training and {test} for the test; got {self.holdout}"
             )
 
     @abstractmethod

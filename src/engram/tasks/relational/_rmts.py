@@ -42,6 +42,7 @@ class RelationalMatch(BasicTask):
     source: ClassVar[str] = "Webb et al. 2021 (ESBN)"
     steps, output_size = 6, 2
     segments = (2, 2, 2)
+    rows, choice = (2, 4), 2
 
     def least(self, split: str) -> int:
         return 5
@@ -62,6 +63,7 @@ class RelationalMatch3(RelationalTask):
     source: ClassVar[str] = "Kerg et al. 2022 (CoRelNet)"
     steps, output_size = 9, 2
     segments = (3, 3, 3)
+    rows, choice = (3, 6), 3
     same_kinds = False
     patterns: ClassVar[dict[str, tuple[str, ...]]] = {"train": ("AAA", "ABA", "BAA"), "test": ("ABC", "AAB")}
 

@@ -15,6 +15,7 @@ from engram.tasks.relational._shapes import COLOURS, separated_table
 from engram.tasks.relational._trials import Kind, Trials
 
 SAME, DIFFERENT = 0, 1
+ANSWERS = ("same", "different")
 
 
 def pairs(pool: Tensor) -> list[Kind]:
@@ -40,6 +41,7 @@ class SameDifferent(BasicTask):
     name: ClassVar[str] = "same-different"
     source: ClassVar[str] = "Webb et al. 2021 (ESBN)"
     steps, output_size = 2, 2
+    answers = ANSWERS
 
     def least(self, split: str) -> int:
         return 2
@@ -61,6 +63,7 @@ class Separated(RelationalTask):
     name: ClassVar[str] = "separated"
     source: ClassVar[str] = "Kerg et al. 2022 (CoRelNet)"
     steps, output_size = 4, 2
+    answers = ANSWERS
 
     def least(self, split: str) -> int:
         return 2

@@ -12,7 +12,7 @@ from engram.errors import check_choice
 from engram.tasks.relational._choose import one_of, pick, ways
 from engram.tasks.relational._patterns import distinct_in, letters, spelled
 from engram.tasks.relational._relational import RelationalTask
-from engram.tasks.relational._same_different import DIFFERENT, SAME
+from engram.tasks.relational._same_different import ANSWERS, DIFFERENT, SAME
 from engram.tasks.relational._trials import Kind, Trials
 
 TRAINED, NEW = ("AAA", "ABA", "BAA"), "AAB"
@@ -35,6 +35,8 @@ class SameDifferent6(RelationalTask):
     name: ClassVar[str] = "same-different6"
     source: ClassVar[str] = "Kerg et al. 2022 (CoRelNet)"
     steps, output_size = 6, 2
+    rows = (3, 3)
+    answers = ANSWERS
     same_kinds = False
 
     def __post_init__(self) -> None:
