@@ -26,7 +26,8 @@ from tiers import slow, slow_but
 HERE = Path(__file__).parents[2]
 RESULTS, EXPERIMENTS = HERE / "docs" / "results", HERE / "experiments"
 PLOTTED = ("atlas", *(f"bench-{name}" for name in ("cells", "certify", "ensemble", "layers", "linear", "maps")),
-           "bench-products", "bench-runs", "bench-token", "bench-train", "identification", "training-copy",
+           "bench-products", "bench-runs", "bench-tasks", "bench-token", "bench-train", "identification",
+           "training-copy",
            *(path.stem for path in sorted((EXPERIMENTS / "sweeps").glob("*.toml"))
              if (RESULTS / f"{path.stem}.json").exists()))  # fmt: skip
 """From the numbers beside them."""
@@ -63,7 +64,8 @@ def compare(path: Path) -> None:
 
 PLOTS = {
     **{f"plot_{name}": lambda path, name=name: getattr(bench, f"plot_{name}")(stored(f"bench-{name}"), path)
-       for name in ("cells", "certify", "ensemble", "layers", "linear", "maps", "products", "runs", "token", "train")},
+       for name in ("cells", "certify", "ensemble", "layers", "linear", "maps", "products", "runs", "tasks", "token",
+                    "train")},
     "plot_atlas": lambda path: report.plot_atlas(stored("atlas"), path),
     "plot_compare": compare,
     "plot_curves": curves,

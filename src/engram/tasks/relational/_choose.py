@@ -7,18 +7,18 @@ from torch import Tensor
 def pick(pool: Tensor, count: int, many: int, generator: torch.Generator) -> Tensor:
     """``many`` distinct members of a pool ``(N,)`` in random order, ``count`` times over: ``(count, many)``.
 
-    The i-th is uniform among the N - i that are left: a number below N - i steps over those taken before it.
+    The i-th is uniform among the N - i that are left: a number below N - i, which steps over the places taken before
+    it (a Lehmer code, decoded for all rows at once).
 
     >>> pick(torch.arange(3), 2, 3, torch.Generator().manual_seed(0)).sort(1).values.tolist()
     [[0, 1, 2], [0, 1, 2]]
     """
-    taken = torch.empty(count, 0, dtype=torch.long)
-    for i in range(many):
-        place = torch.randint(len(pool) - i, (count,), generator=generator)
-        for before in taken.sort(1).values.unbind(1):
-            place = place + (place >= before)
-        taken = torch.cat([taken, place[:, None]], 1)
-    return pool[taken]
+    left = torch.arange(len(pool), len(pool) - many, -1)
+    places = (torch.rand(count, many, dtype=torch.float64, generator=generator) * left).long()
+    for i in reversed(range(many - 1)):
+        later = places[:, i + 1 :]
+        later += later >= places[:, i : i + 1]
+    return pool[places]
 
 
 def orders(count: int, many: int, generator: torch.Generator) -> Tensor:
