@@ -23,7 +23,8 @@ from engram import bench
 from engram.cli import main
 from engram.report import plot_atlas
 
-BENCHES = ("cells", "certify", "ensemble", "layers", "linear", "maps", "products", "runs", "token", "train")
+BENCHES = ("cells", "certify", "ensemble", "layers", "linear", "maps", "products", "runs", "tasks", "token",
+           "train")  # fmt: skip
 SPECTRA = ("exprnn", "nnrnn", "rnn", "scornn", "urnn")
 TABLES = Path(__file__).parents[1] / "docs" / "results"
 PROBES = {"exprnn": "engram.nn:ExpRNN", "lstm": "torch.nn:LSTM"}

@@ -18,6 +18,7 @@ from engram.bench import (
     MAP_TARGETS,
     PRODUCT_TARGETS,
     RUNS_TARGETS,
+    TASK_TARGETS,
     TOKEN_TARGETS,
     TRAIN_TARGETS,
     bench_cells,
@@ -28,6 +29,7 @@ from engram.bench import (
     bench_maps,
     bench_products,
     bench_runs,
+    bench_tasks,
     bench_token,
     bench_train,
     ensemble,
@@ -42,10 +44,12 @@ from engram.bench import (
     plot_maps,
     plot_products,
     plot_runs,
+    plot_tasks,
     plot_token,
     plot_train,
     products,
     runs,
+    tasks,
     token,
     train,
 )
@@ -103,6 +107,7 @@ RACES: dict[str, Race] = {
     "token": Race(bench_token, plot_token, ("H",), TOKEN_BASE, TOKEN_TARGETS, (len(token.QUICK), len(token.SIZES))),
     "train": Race(bench_train, plot_train, ("case",), "bare loop", TRAIN_TARGETS, (1, len(train.CASES))),
     "runs": Race(bench_runs, plot_runs, ("case",), "1 at once", RUNS_TARGETS, (1, len(runs.CASES))),
+    "tasks": Race(bench_tasks, plot_tasks, ("case",), tasks.PLAIN, TASK_TARGETS, (len(tasks.CASES), len(tasks.CASES))),
     "ensemble": Race(
         bench_ensemble, plot_ensemble, ("case",), ensemble.ALONE, ENSEMBLE_TARGETS, (1, len(ensemble.MODELS))
     ),
@@ -117,11 +122,14 @@ class Bench:
     """
 
     what: Annotated[
-        Literal["layers", "cells", "maps", "train", "runs", "ensemble", "linear", "products", "token", "certify"],
+        Literal[
+            "layers", "cells", "maps", "train", "runs", "ensemble", "tasks", "linear", "products", "token", "certify"
+        ],
         Parameter(name="BENCHMARK"),
     ] = "layers"
     """Layers, every compiled cell (an hour or more), building recurrent matrices, training, several runs at once,
-    several seeds as one, linear recurrences, multiplicative ones, generating token by token, or certificates."""
+    several seeds as one, sequences of relational tasks, linear recurrences, multiplicative ones, generating token by
+    token, or certificates."""
     _: KW_ONLY
     quick: bool = False
     """Fewer sizes and one thread, in a few minutes at most."""
