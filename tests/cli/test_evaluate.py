@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from engram.cli import _verdict, main
+from engram.cli import _evaluate, _verdict, main
 from engram.tasks import LagCopy
 from engram.train import RunDirectory, Settings, _trained, train
 
@@ -88,6 +88,19 @@ def test_a_loss_far_above_the_baseline(
     assert "The probe: " in said.err
     assert "explodes" in said.err
     assert "unstable" in said.err
+
+
+@pytest.mark.parametrize(("times", "warns"), [(1.0, False), (1.9, False), (2.1, True), (float("nan"), True)])
+def test_when_it_warns(
+    times: float, warns: bool, runs: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above twice the loss of an answer without memory: a network that has just begun is no reason."""
+    baseline = RunDirectory(runs[0]).settings.task.memoryless_baseline
+    assert baseline > 0.7  # more than log 2, the other thing that is compared with
+    monkeypatch.setattr(_evaluate, "evaluate", lambda *_, **__: {"test": {"loss": times * baseline}})
+    capsys.readouterr()
+    assert main(["evaluate", runs[0]]) == 0
+    assert ("warning" in capsys.readouterr().err) == warns
 
 
 @pytest.mark.parametrize("name", ["name", "best", "folder", "allow", "self"])

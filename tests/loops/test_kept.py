@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from engram.loops import FEW_INPUTS, compiled_cell, use
-from engram.nn import CPRNN, MIRNN, RAC, Recurrent
+from engram.nn import CPRNN, MIRNN, RAC, Cell, Recurrent
 
 LAYERS = (RAC, MIRNN, CPRNN)
 """Layers whose gradient reads the product of weight and input by itself."""
@@ -38,3 +38,17 @@ def test_a_product_of_few_inputs_is_not_kept(kind: type[Recurrent]) -> None:
         return len(compiled_cell(kind(inputs, 5).cells[0]).variant(hoist=False, rebuild=True).plan.kept)
 
     assert kept(FEW_INPUTS) == kept(FEW_INPUTS + 1) - 1
+
+
+class TwoMasksCell(Cell):
+    """Its gradient reads two masks of one product: a byte per unit each, where the product has four."""
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        sums = state @ self.weight_hh.mT
+        return torch.where(sums > 0, drive, 0.5 * drive) + torch.where(sums > 1, 0.5 * state, state)
+
+
+def test_few_bytes_are_kept_not_few_numbers() -> None:
+    layer = type("TwoMasks", (Recurrent,), {"cell": TwoMasksCell})(3, 5)
+    plan = compiled_cell(layer.cells[0]).variant(hoist=False, rebuild=True).plan
+    assert [plan.graph.values[value].dtype for value in plan.kept.values()] == [torch.bool, torch.bool]

@@ -79,6 +79,15 @@ def test_the_median_is_that_of_the_runs_that_came_so_far(tmp_path: Path) -> None
     assert middle[0] == (20, 2.0)
 
 
+def test_the_median_of_half_of_the_runs(tmp_path: Path) -> None:
+    """Half of them is enough."""
+    folders = [make_run(tmp_path / str(k), seed=k, accuracy=0.1 * (k + 1)) for k in range(2)]
+    lines = (folders[1] / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folders[1] / "metrics.jsonl").write_text("".join(lines[:2]))
+    (group,) = compare_runs(folders).groups
+    assert [step for step, _ in group.median("loss")] == [20, 40, 60, 80, 100]
+
+
 def test_different_tasks(tmp_path: Path) -> None:
     one = make_run(tmp_path / "copy")
     other = make_run(tmp_path / "adding", task="adding", metric="mse", chance=0.17)

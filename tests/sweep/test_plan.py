@@ -37,6 +37,18 @@ def test_width_of_a_model_that_needs_more_than_one_unit(write: Any) -> None:
     assert run.settings.model.hidden > 5
 
 
+@pytest.mark.parametrize("width", [7, 8, 9, 11, 13, 16, 23])
+@pytest.mark.parametrize("model", ["model = 'householder'\nreflections = 5", "model = 'rnn'"])
+def test_a_network_that_just_fits(write: Any, model: str, width: int) -> None:
+    """A budget is the most: with one parameter less the network is narrower."""
+    base = f"[base]\ntask = 'copy'\n{model}\n"
+    (given,) = make_plan(read_sweep(write(f"{base}hidden = {width}"))).runs
+    count = sum(p.numel() for p in make_network(given.settings.task, given.settings.model).parameters())
+    for budget, expected in ((count, width), (count - 1, width - 1)):
+        (run,) = make_plan(read_sweep(write(f"{base}parameters = {budget}"))).runs
+        assert run.settings.model.hidden == expected
+
+
 SETTINGS = Settings.of(Copy(delay=5), "lstm", hidden=8, steps=10, threads=1)
 OTHER: dict[str, dict[str, Any]] = {
     "model": {

@@ -16,6 +16,7 @@ from engram.cli import main
 from engram.errors import OptionError
 from engram.sweep import FORMATS, Here, Local, Plan, Sweep, grown, make_plan, read_results, read_sweep, rows_of
 from engram.sweep._job import job_of, result_of, work
+from engram.sweep._rung import standing
 from engram.train import RunDirectory
 
 optuna = pytest.importorskip("optuna")
@@ -188,6 +189,17 @@ def test_rungs_end_the_worse_half(file: Any, tmp_path: Path) -> None:
 def best_until(folder: Path, step: int) -> float:
     lines = RunDirectory(folder).metrics()
     return min(line["loss"] for line in lines if line["split"] == "valid" and line["step"] <= step)
+
+
+def test_how_a_run_stood(file: Any, tmp_path: Path) -> None:
+    """By its best validation so far, which is not the last; a run without any diverged before."""
+    out = tmp_path / "out"
+    folder = out / rows(run(file(RUNGS), out))[0]["run"]
+    found = RunDirectory(folder)
+    lines = [{"split": "valid", "step": k, "seconds": 1.0, "loss": loss} for k, loss in enumerate((3.0, 1.0, 2.0))]
+    assert standing(found, lines)["best"] == {"step": 1, "loss": 1.0}
+    assert standing(found, lines)["status"] == "reached"
+    assert standing(found, [])["status"] == "diverged"
 
 
 @pytest.mark.slow

@@ -111,6 +111,18 @@ def test_other_rates_keep_their_ratio(copy: Settings, monkeypatch: pytest.Monkey
         assert sorted(rates) == pytest.approx(sorted([rate, min(rate, 1e-3)]))
 
 
+@pytest.mark.parametrize(("last", "explodes"), [(30.0, False), (45.0, False), (60.0, True), (120.0, True)])
+def test_what_counts_as_an_explosion(
+    last: float, explodes: bool, copy: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mean above four times the least one and above the first: a loss that fell far may rise again to its start."""
+    script = iter([50.0] * 11 + [1.0] * 60 + [last] * 50)
+    monkeypatch.setattr(Loop, "train_step", lambda self: (next(script), {}))
+    test = find_lr(copy, lr_steps=121)
+    assert (test.exploded is not None) == explodes
+    assert 4 * min(test.smoothed) < 0.2 * last
+
+
 def test_several_processes_are_one(copy: Settings) -> None:
     assert find_lr(copy.replace(processes=2), lr_steps=20).losses == find_lr(copy, lr_steps=20).losses
 

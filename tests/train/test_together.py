@@ -199,6 +199,25 @@ def test_one_that_diverges_fails_alone(small: Any, tmp_path: Path) -> None:
     assert [run.status for run in again] == ["done", "failed", "done"]
 
 
+def test_one_that_diverges_stays_as_it_was(small: Any) -> None:
+    """Its weights and moments after the step that was not finite are those before it, and its companion goes on."""
+    usual = small(Adding(6), "linear-rnn", optimizer="adam", clip=0.0)
+    loops = loops_of([usual, usual.replace(lr=1e30, seed=1)])
+    members = Members(list(loops), Now())
+    for _ in range(20):
+        before = [members.stacked.weights.clone(), *(rows.clone() for rows in members.stacked.moments.values())]
+        taken = members.train_step()
+        if taken[1].fault is not None:
+            break
+    assert [each.fault is None for each in taken] == [True, False]
+    after = [members.stacked.weights, *members.stacked.moments.values()]
+    assert len(after) == 3  # and the two moments of Adam
+    for old, new in zip(before, after, strict=True):
+        assert torch.equal(old[1], new[1])
+        assert not torch.equal(old[0], new[0])
+    assert loops[1].step == loops[0].step - 1
+
+
 def states(folders: list[Path]) -> list[Any]:
     return [(load(folder).values["step"], (folder / TENSORS).read_bytes()) for folder in folders]
 

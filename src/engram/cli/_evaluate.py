@@ -21,6 +21,8 @@ from engram.train import RunDirectory, evaluate
 
 FAR = 2.0
 """A loss that is so many times that of any sensible guess is worth a warning: the network does harm."""
+OF_NUMBERS = ("mse", "r2")
+"""Metrics of tasks whose outputs are numbers, not classes."""
 Scores = dict[str, dict[str, float]]
 
 
@@ -84,7 +86,8 @@ class Evaluate:
     def _warn(self, run: RunDirectory, task: Task, split: str, loss: float) -> None:
         """Say what is wrong where a loss is far above what an answer without memory has."""
         baseline = task.memoryless_baseline
-        guess = max(baseline, math.log(max(task.output_size, 2)))  # of classes: each with the same chance
+        classes = 1 if task.metric in OF_NUMBERS else max(task.output_size, 2)
+        guess = max(baseline, math.log(classes))  # each class with the same chance
         if not baseline > 0 or loss <= FAR * guess:
             return
         times = f"{loss / baseline:,.3g} times" if math.isfinite(loss) else "beyond"

@@ -12,6 +12,8 @@ from engram.sweep._alike import Alike
 from engram.train import Settings, settings_from_flat
 
 MOST_WIDTH = 2**16
+MOST_NARROW = 2**11
+"""If a model refuses even this width, it refuses something else."""
 
 
 def within_budget(row: dict[str, Any], allow: tuple[str, ...] = ()) -> Settings:
@@ -61,14 +63,27 @@ def _widest(shape: Alike, budget: int) -> int:
 
 
 def _narrowest(shape: Alike) -> int:
-    """The first power of two that the model can have for a width: some options ask for more than one unit."""
-    for width in (2**k for k in range(12)):
-        try:
-            parameters_of(shape, width)
-            return width
-        except OptionError as error:
-            refused = error
-    raise refused
+    """The least width that the model can have: some options ask for more than one unit."""
+    high, refused = 1, _refusal(shape, 1)
+    while refused is not None:
+        high *= 2
+        if high > MOST_NARROW:
+            raise refused
+        refused = _refusal(shape, high)
+    low = high // 2  # refused, or 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _refusal(shape, middle) is None else (middle, high)
+    return high
+
+
+def _refusal(shape: Alike, width: int) -> OptionError | None:
+    """What the model says against a width; None if nothing."""
+    try:
+        parameters_of(shape, width)
+    except OptionError as error:
+        return error
+    return None
 
 
 def _by_degree_2(shape: Alike, budget: int) -> int:
