@@ -74,6 +74,13 @@ NEAREST = {
 KNOWN = ("identity", "tanh", "relu", "sigmoid", "modrelu")
 
 
+def test_of_a_long_list_the_nearest_names() -> None:
+    names = [f"name{k}" for k in range(100)] + ["hidden"] * 2
+    message = str(unknown("setting", "hiden", names))
+    assert message == "unknown setting 'hiden': expected one of hidden and 100 others. Did you mean 'hidden'?"
+    assert ", ".join(sorted(set(names))) in str(unknown("setting", "xyzzy", names))  # no hint: the whole list
+
+
 @pytest.mark.parametrize("name", NEAREST)
 def test_nearest_name(name: object) -> None:
     message = str(unknown("activation", name, KNOWN))

@@ -64,16 +64,23 @@ class CertificateError(EngramError, ValueError):
     """A certificate is not one, was changed, or says what is not so."""
 
 
+LONG, NEAR = 50, 5
+"""Names that a message lists in full at most, and how many it gives of a longer list."""
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> OptionError:
-    """The error for a name outside a fixed list: it lists the known names and the nearest one.
+    """The error for a name outside a fixed list: it lists the known names and the nearest one. Of a long list it gives
+    the nearest names alone, if some are near: among a hundred others the hint would not be seen.
 
     >>> str(unknown("activation", "tahn", ["relu", "tanh"]))
     "unknown activation 'tahn': expected one of relu, tanh. Did you mean 'tanh'?"
     """
-    names = sorted(known)
-    nearest = get_close_matches(str(name).lower(), names, n=1, cutoff=0.4)
+    names = sorted(set(known))
+    nearest = get_close_matches(str(name).lower(), names, n=NEAR, cutoff=0.4)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    return OptionError(f"unknown {kind} {name!r}: expected one of {', '.join(names)}.{hint}")
+    shown = nearest if nearest and len(names) > LONG else names
+    others = f" and {len(names) - len(shown)} others" if len(shown) < len(names) else ""
+    return OptionError(f"unknown {kind} {name!r}: expected one of {', '.join(shown)}{others}.{hint}")
 
 
 def check_choice(kind: str, name: str, known: Iterable[str]) -> str:

@@ -72,10 +72,10 @@ def test_whole_way(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "table", tiny, "--format", "markdown"]) == 0
     assert capsys.readouterr().out.startswith("| model | runs | done |")
     for name in ("csv", "json", "markdown", "latex"):
-        assert main(["sweep", "export", tiny, "--format", name, "-o", f"table.{name}"]) == 0
-        assert "exprnn" in Path(f"table.{name}").read_text()
+        assert main(["sweep", "export", tiny, "--format", name, "-o", f"tables/all.{name}"]) == 0
+        assert "exprnn" in Path(f"tables/all.{name}").read_text()
     assert main(["sweep", "export", tiny, "--format", "csv"]) == 0
-    assert capsys.readouterr().out == Path("table.csv").read_text()
+    assert capsys.readouterr().out == Path("tables/all.csv").read_text()
     assert main(["sweep", "export", tiny, "--over-seeds"]) == 0
     assert [line.split(",")[:3] for line in capsys.readouterr().out.splitlines()[1:]] == [
         ["rnn", "2", "2"], ["exprnn", "2", "2"],
@@ -83,6 +83,21 @@ def test_whole_way(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
 
     assert main(["sweep", tiny]) == 0  # again: nothing is left to do
     assert "[" not in capsys.readouterr().err
+
+
+def test_a_ladder_that_has_ended_has_nothing_left(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ladder = "[ladder]\nover = 'delay'\nvalues = [3, 4, 5]\nsolved = 'loss<0'\n"
+    Path(tiny).write_text(TINY + ladder)
+    assert main(["sweep", tiny, "--dry-run"]) == 0
+    assert "what is left takes about at most" in capsys.readouterr().out
+    assert main(["sweep", tiny, "--workers", "1"]) == 0
+    assert capsys.readouterr().err.count("done: model") == 4
+    assert main(["sweep", tiny, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "tiny: 12 runs in sweeps/tiny, 4 of them done, 8 not needed" in said
+    assert "what is left" not in said
+    assert main(["sweep", tiny]) == 0
+    assert capsys.readouterr().err == ""  # nothing is measured, and nothing trained
 
 
 def test_seeds_of_train_are_a_sweep(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,7 +134,10 @@ def test_too_many_runs_are_refused_with_their_number(write: Any) -> None:
         ("[base]\ntask = 'copi'", "run 1 .*unknown task 'copi'.*Did you mean 'copy'"),
         ("[base]\nmodel = 'lstm'", "run 1 .*settings need a task"),
         ("[base]\ntask = 'copy'\n[grid]\nlr = [1, -1]", r"run 2 \(lr=-1, seed=0\): lr must be positive"),
-        ("[base]\ntask = 'copy'\nparameters = 10", "no width of exprnn on copy has at most 10 parameters"),
+        (
+            "[base]\ntask = 'copy'\nparameters = 10",
+            "^line 3: run 1 .*parameters = 10 is met by no width of exprnn on copy: hidden = 1 has 29 already",
+        ),
         ("[base]\ntask = 'copy'\nparameters = 1000\nhidden = 3", "parameters decides the width"),
         ("[base]\ntask = 'x.py:Task'", "run 1 .*allow"),
         (

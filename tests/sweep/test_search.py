@@ -327,6 +327,8 @@ def test_the_command(file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "[" not in said.out
     assert main(["sweep", "status", *words]) == 0
     assert "6 runs: 2 done, 4 pruned" in capsys.readouterr().out
+    assert main(["sweep", "table", *words, "--json"]) == 0
+    assert sum(row.get("pruned", 0) for row in json.loads(capsys.readouterr().out)) == 4
     assert main(["sweep", "export", *words]) == 0
     assert capsys.readouterr().out == run(tmp_path / "search.toml", tmp_path / "here")
 

@@ -17,7 +17,7 @@ def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_j
     if where.exists() and not where.is_dir():
         raise OptionError(f"--out {printable(str(out))} is a file: give a folder, or the name of a new one")
     done = read_results(plan, where)
-    if len(done) < plan.count:
+    if plan.left(done):
         show_plan(plan, out, estimate(plan, done), engine.slots)
     where.mkdir(parents=True, exist_ok=True)
     live = Live(plan, len(done))
@@ -27,7 +27,7 @@ def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_j
         with live:
             sweep.run()
     except KeyboardInterrupt:
-        terminal(stderr=True).print(f"stopped: {len(sweep.results)} of {sweep.plan.count} runs are done, in {out}. ")
+        terminal(stderr=True).print(f"stopped: {len(sweep.results)} of {sweep.plan.count} runs are done, in {out}.")
         terminal(stderr=True).print("The same command goes on from here.")
         raise
     finally:

@@ -33,12 +33,12 @@ def show_plan(
         print(json.dumps({"out": str(out), "runs": rows, "done": estimate.done, "seconds": estimate.on(workers)}))
         return
     console = terminal(stderr=not every)
-    console.print(f"{plan.name}: {plan.count} runs in {printable(str(out))}, {estimate.done} of them done")
+    console.print(f"{plan.name}: {plan.count} runs in {printable(str(out))}, {estimate.done} of them done{_unneeded(plan, estimate)}")
     if plan.search is not None:
         console.print(plan.search.words)
     if together := sum(bool(run.kind) for run in plan.runs):
         console.print(f"{together} of them are small and train together, up to {MOST} as one batched model")
-    if estimate.done < plan.count:
+    if estimate.left:
         most = "at most " if plan.solved is not None else ""
         what = "what is left" if plan.search is None else "what it has asked for so far"
         console.print(f"{what} takes about {most}{duration(estimate.on(workers))} with {_workers(workers)}")
@@ -123,7 +123,8 @@ class Live:
         self.drawn = time.monotonic()
         total, part = self.plan.count, self.done - self.before
         left = (self.drawn - self.start) / part * (total - self.done) if part else 0
-        head = f"{self.done} of {total} runs" + (f", about {duration(left)} left" if part else "")
+        most, about = ("at most ", "at most") if self.plan.solved is not None else ("", "about")  # a ladder may end early
+        head = f"{self.done} of {most}{total} runs" + (f", {about} {duration(left)} left" if part else "")
         jobs = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for unit, facts in self.running.values():
             total_steps = unit[0].settings.resolved().budget.steps
@@ -133,6 +134,12 @@ class Live:
         line = Table.grid(padding=(0, 2, 0, 0))
         line.add_row(ProgressBar(total=total, completed=self.done, width=30), Text(head))
         self.screen.update(Group(line, jobs), refresh=True)
+
+
+def _unneeded(plan: Plan, estimate: Estimate) -> str:
+    """Of ladders: the runs that come after one that was not solved."""
+    count = plan.count - estimate.done - estimate.left
+    return f", {count} not needed" if count else ""
 
 
 def _workers(count: int) -> str:

@@ -106,6 +106,7 @@ class SweepExport:
         if self.output is None:
             print(text, end="")
         else:
+            self.output.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.output, text.encode())
 
 

@@ -47,7 +47,7 @@ def _widest(shape: Alike, budget: int) -> int:
     low = _narrowest(shape)
     if parameters_of(shape, low) > budget:
         what, least = f"{shape.settings.model.label} on {shape.settings.task.name}", parameters_of(shape, low)
-        raise OptionError(f"no width of {what} has at most {budget} parameters: hidden = {low} has {least} already")
+        raise OptionError(f"parameters = {budget} is met by no width of {what}: hidden = {low} has {least} already")
     guess = _by_degree_2(shape, budget) if low == 1 else 0
     if guess and parameters_of(shape, guess) <= budget < parameters_of(shape, guess + 1):
         return guess

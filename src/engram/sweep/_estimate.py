@@ -2,9 +2,10 @@
 
 import sys
 import time
-from collections.abc import Container
+from collections.abc import Mapping
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from engram.sweep._plan import Plan, Planned
 from engram.train import Settings, plan
@@ -17,11 +18,13 @@ MEASURE = 15.0
 class Estimate:
     """What is left of a sweep.
 
-    done: runs that have a result. longest: seconds of the longest run that is left. total: seconds of all of them, one
-    after another; of ladders as if every value were solved.
+    done: runs that have a result. left: runs that are to be trained still; a ladder that has ended needs no more.
+    longest: seconds of the longest run that is left. total: seconds of all of them, one after another; of ladders as
+    if every value were solved.
     """
 
     done: int
+    left: int
     longest: float
     total: float
 
@@ -30,9 +33,9 @@ class Estimate:
         return max(self.longest, self.total / workers)
 
 
-def estimate(sweep: Plan, done: Container[str], seconds: float = MEASURE) -> Estimate:
+def estimate(sweep: Plan, results: Mapping[str, Mapping[str, Any]], seconds: float = MEASURE) -> Estimate:
     """Train a few steps of as many different runs as ``seconds`` allow, and throw them away."""
-    left = [run for run in sweep.runs if run.key not in done and not (run.identity in sweep.pruned and not run.until)]
+    left = sweep.left(results)
     rates: dict[str, float] = {}  # seconds per unit of work, by shape
     until = time.monotonic() + seconds
     for run in _spread(left):
@@ -43,7 +46,8 @@ def estimate(sweep: Plan, done: Container[str], seconds: float = MEASURE) -> Est
             rates[_shape(run)] = facts["seconds_a_step"] / _work(run.settings)
     usual = sum(rates.values()) / len(rates) if rates else 0.0
     times = [_steps(run.settings) * _work(run.settings) * rates.get(_shape(run), usual) for run in left]
-    return Estimate(sweep.count - len(left), max(times, default=0.0), sum(times))
+    done = sum(run.key in results for run in sweep.runs)
+    return Estimate(done, len(left), max(times, default=0.0), sum(times))
 
 
 def _spread(runs: list[Planned]) -> list[Planned]:

@@ -105,6 +105,10 @@ class Plan:
             before = self._before.get(before)
         return None if before is None or is_solved(self.solved, results[before]) else False
 
+    def left(self, results: Mapping[str, Mapping[str, Any]]) -> list[Planned]:
+        """The runs that are to be trained still, as far as that is known: not those that their ladder will not need."""
+        return [run for run in self.runs if run.key not in results and self.is_open(run, results) is not False]
+
     def ends_before(self, run: Planned, failed: Container[str]) -> bool:
         """Whether a run before this one on its ladder is among those that failed."""
         before: str | None = run.identity

@@ -68,6 +68,8 @@ def _scores(result: Mapping[str, Any]) -> dict[str, float]:
 def _spread(rows: list[Row], keys: Iterable[str]) -> Row:
     done = [row for row in rows if row["status"] == "done"]
     found: Row = {"runs": len(rows), "done": len(done), "diverged": sum(row["status"] == "diverged" for row in rows)}
+    if pruned := sum(row["status"] == "pruned" for row in rows):  # by a search
+        found["pruned"] = pruned
     splits = [name for name in rows[0] if name.startswith(("test", "valid")) and "_" in name]
     scores = [name for name in splits if name not in keys]  # valid_samples is a setting
     for name in scores:
