@@ -50,6 +50,8 @@ class AttentiveCell(BareCell):
     renamed: dict[str, str] = {}  # noqa: RUF012  (nothing changes it)
     """Fields of the cell that have another name in the state."""
 
+    width: int = 0
+    """n, the size of h and s."""
     weight_query: Tensor | None
     weight_key: Tensor | None
     weight_align: Tensor | None
@@ -93,19 +95,16 @@ class AttentiveCell(BareCell):
 
     # The state: h, s, the other fields of the cell, and what a subclass remembers.
 
-    @property
-    def width(self) -> int:
-        """n, the size of h and s."""
-        (size,) = self._recurrent_field().shape
-        return int(size)
-
     def _recurrent_field(self) -> Field:
+        """The field that s takes the place of; known before any weight is."""
         first: Field = parts(super().fields())[0]
         if len(first.shape) != 1 or first.dtype is not None:
             raise OptionError(
                 f"attention is over a state of one vector, the first field of a cell; that of {type(self).__name__} "
                 f"has the shape {first.shape}" + (f" and {first.dtype}" if first.dtype else "")
             )
+        if not self.width:
+            self.width = first.shape[0]
         return first
 
     def memory_fields(self) -> dict[str, Field]:
@@ -113,7 +112,8 @@ class AttentiveCell(BareCell):
         raise NotImplementedError
 
     def fields(self) -> Fields:
-        inner, first = super().fields(), self._recurrent_field()
+        first = self._recurrent_field()
+        inner = super().fields()
         names = inner._fields[1:] if isinstance(inner, tuple) else ()  # type: ignore[attr-defined]
         found = {"h": Field(*first.shape), "s": first}
         found |= {self.renamed.get(name, name): field for name, field in zip(names, parts(inner)[1:], strict=True)}
@@ -192,7 +192,7 @@ class AttentiveCell(BareCell):
 
     @property
     def output_size(self) -> int:
-        return super().output_size if self.readout == "h" else self.width
+        return super().output_size if self.readout == "h" or not self.width else self.width
 
     def carry(self, state: State) -> State:
         """h, s and the cell's own fields go on without history; what is remembered is emptied."""
