@@ -33,7 +33,7 @@ def others(g: Writer, item: Node) -> None:
             _reduce(g, item)
         case "inner":
             _inner(g, item)
-        case "gather" | "scatter_add":
+        case "gather" | "scatter_add" | "put":
             _choose(g, item)
         case _:
             raise CannotCompile(f"{item.info[0] if item.info else item.kind} is not known in C", item.line)
@@ -173,8 +173,8 @@ def _inner(g: Writer, item: Node) -> None:
 
 
 def _choose(g: Writer, item: Node) -> None:
-    """out[.., j, ..] = x[.., index[.., j, ..], ..], or its gradient: out = base, out[.., index, ..] += x."""
-    axis, scatter = item.info, item.kind == "scatter_add"
+    """out[.., j, ..] = x[.., index[.., j, ..], ..], or out = base, out[.., index, ..] = x (or += x)."""
+    axis, scatter = item.info, item.kind != "gather"
     base, index = ready_view(g, item.args[0]), ready_view(g, item.args[1])
     source = ready_view(g, item.args[2]) if scatter else base
     out = g.in_scratch(item.result)
@@ -193,7 +193,8 @@ def _choose(g: Writer, item: Node) -> None:
     size = g.size((out if scatter else source).shape[axis]).name
     g.emit(f"if (at < 0 || at >= {size}) {{ free(memory); return 2; }}")
     if scatter:
-        g.emit(f"y0[{out.index(chosen)}] += x0[{source.index(counters)}];")
+        sign = "=" if item.kind == "put" else "+="
+        g.emit(f"y0[{out.index(chosen)}] {sign} x0[{source.index(counters)}];")
     else:
         g.emit(f"y0[{out.index(counters)}] = x0[{source.index(chosen)}];")
     _close(g, len(counters) + 1)
