@@ -169,13 +169,17 @@ class Writer:
             self.views[value] = view
         return self.views[value]
 
-    def may_overwrite(self, value: int) -> bool:
-        """Whether the numbers of a value, which is read now, are read by nobody later on, nor is any part of them."""
+    def may_overwrite(self, value: int, uses: int = 1) -> bool:
+        """Whether the numbers of a value, or a part of them, are read by nobody later on.
+
+        Args:
+            uses: how often the value is still to be read by whoever asks.
+        """
         memory = self.views[value].memory
         if memory not in self.owned or memory in self.fixed:
             return False
         others = (v for v, view in self.views.items() if view.memory == memory and v != value)
-        return self.uses[value] == 1 and not any(self.uses[v] > 0 for v in others)
+        return self.uses[value] == uses and not any(self.uses[v] > 0 for v in others)
 
     def open_group(self) -> Group:
         if self.group is None:

@@ -21,6 +21,7 @@ from engram.loops._c_others import others
 from engram.loops._c_views import Memory, View
 from engram.loops._c_writer import Writer
 from engram.loops._graph import Node
+from engram.loops._schedule import scheduled
 from engram.loops._trace import CannotCompile
 
 
@@ -58,7 +59,7 @@ class Generator(Writer):
                 self.take_back(k, value)
         for value in program.shared:
             self.shared(value)
-        for item in program.nodes:
+        for item in scheduled(self.graph, program.nodes):
             self.node(item)
             self.uses.subtract(item.args)
         self.write_arrays()

@@ -36,7 +36,7 @@ class Program:
     changes: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Buffers whose changes the forward loop notes, by number of the field: the value before and after the step."""
     puts: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """The ``put`` nodes, by their result, that write slots of such a buffer: its field, and which of its writes it is."""
+    """The nodes that write slots of such a buffer, by their result: its field, and which of its writes it is."""
     rebuilt: dict[int, int] = field(default_factory=dict)
     """Buffers that the backward loop takes back step by step, by number of the field: the value that it reads."""
     late: set[int] = field(default_factory=set)
