@@ -1,6 +1,7 @@
 """``engram plot``: one command per figure."""
 
 from engram.cli._command import Group
+from engram.cli._plot_attention import PlotAttention
 from engram.cli._plot_rac import PlotCircuit
 from engram.cli._plot_spectrum import PlotSpectrum
 
@@ -11,7 +12,8 @@ PLOT = Group(
         engram plot spectrum runs/first
         engram plot spectrum --model nnrnn -o spectrum.svg
         engram plot rac --depth 3 --steps 6 -o rac.svg
+        engram plot attention runs/first
     """,
     "figure",
-    {"spectrum": PlotSpectrum, "rac": PlotCircuit},
+    {"spectrum": PlotSpectrum, "rac": PlotCircuit, "attention": PlotAttention},
 )
