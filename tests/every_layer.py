@@ -20,16 +20,22 @@ from engram.nn import (
     S4,
     S4D,
     AntisymmetricRNN,
+    Attentive,
     BilinearRNN,
     Cell,
     CoRNN,
     DepthRNN,
     HenaffRNN,
     LinearRNN,
+    MemLSTM,
+    MemRNN,
     MinGRU,
     MinLSTM,
     NonNormalRNN,
     Recurrent,
+    RelCell,
+    RelLSTM,
+    RelRNN,
     SecondOrderRNN,
     SpectralRNN,
 )
@@ -47,6 +53,14 @@ class LeakyCell(Cell):
 
 class LeakyRNN(Recurrent):
     cell = LeakyCell
+
+
+class LeakyRelCell(RelCell, LeakyCell):
+    equation = "as LeakyCell, with attention over nu + rho states in place of h_{t-1}"
+
+
+class LeakyRelRNN(Attentive):
+    cell = LeakyRelCell
 
 
 class Aged(NamedTuple):
@@ -119,7 +133,11 @@ REAL: dict[str, Callable[..., Recurrent]] = {
     "mingru": _of(MinGRU),
     "mingru, in blocks": _of(MinGRU, parallel=True),
     "minlstm": _of(MinLSTM),
+    "relrnn": _of(RelRNN, nu=3, rho=2),
+    "relrnn, options": _of(RelRNN, 2, nu=2, rho=3, map="cayley", align="dot", heads=2, combine="concat", readout="s"),
+    "rellstm": _of(RelLSTM, nu=2, rho=1, align="uniform", combine="mean", bidirectional=True),
     "own cell": _of(LeakyRNN),
+    "own cell with attention": _of(LeakyRelRNN, nu=2, rho=2, screen="learned"),
     "own cell under a map": _of(LeakyRNN, map="cayley"),
     "own cell without a plan": _of(MeetingRNN),
     "own cell with an integer": _of(AgedRNN),
@@ -133,8 +151,13 @@ COMPLEX: dict[str, Callable[..., Recurrent]] = {
     "complex": lambda **o: RNN(FEATURES, HIDDEN, **{**o, "dtype": torch.complex128}),
     "eurnn": lambda **o: EURNN(FEATURES, HIDDEN, **{**o, "dtype": torch.complex128}),
 }
+GROWING: dict[str, Callable[..., Recurrent]] = {
+    "memrnn": _of(MemRNN),
+    "memlstm": _of(MemLSTM, 2, align="dot", heads=2, combine="concat"),
+}
+"""Layers with a memory of all steps, which torch's scan, and so export, does not take."""
 EVERY = REAL | SYSTEMS | COMPLEX
-KINDS = {"free", "cayley", "modrelu", "goru", "rac", "cprnn", "lstm", "mingru", "own cell without a plan"}
+KINDS = {"free", "cayley", "modrelu", "goru", "rac", "cprnn", "lstm", "mingru", "relrnn", "own cell without a plan"}
 """One of each kind of recurrence: sums, maps, gates, products, scans, and a cell that has no plan."""
 
 
