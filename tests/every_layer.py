@@ -19,11 +19,13 @@ from engram.nn import (
     RNN,
     S4,
     S4D,
+    SAB,
     AntisymmetricRNN,
     BilinearRNN,
     Cell,
     CoRNN,
     DepthRNN,
+    HDetachLSTM,
     HenaffRNN,
     LinearRNN,
     MinGRU,
@@ -119,6 +121,7 @@ REAL: dict[str, Callable[..., Recurrent]] = {
     "mingru": _of(MinGRU),
     "mingru, in blocks": _of(MinGRU, parallel=True),
     "minlstm": _of(MinLSTM),
+    "h-detach, evaluated": lambda **more: HDetachLSTM(FEATURES, HIDDEN, **more).eval(),  # in training it is random
     "own cell": _of(LeakyRNN),
     "own cell under a map": _of(LeakyRNN, map="cayley"),
     "own cell without a plan": _of(MeetingRNN),
@@ -133,6 +136,11 @@ COMPLEX: dict[str, Callable[..., Recurrent]] = {
     "complex": lambda **o: RNN(FEATURES, HIDDEN, **{**o, "dtype": torch.complex128}),
     "eurnn": lambda **o: EURNN(FEATURES, HIDDEN, **{**o, "dtype": torch.complex128}),
 }
+GROWING: dict[str, Callable[..., Recurrent]] = {
+    "sab": _of(SAB, k=3, attn_every=1, trunc=0),  # without a cut: the gradient is that of finite differences
+    "sab, both ways": _of(SAB, 2, k=2, bidirectional=True, trunc=0),
+}
+"""Whose memory grows with the sequence: neither torch.export nor a compiled loop takes them."""
 EVERY = REAL | SYSTEMS | COMPLEX
 KINDS = {"free", "cayley", "modrelu", "goru", "rac", "cprnn", "lstm", "mingru", "own cell without a plan"}
 """One of each kind of recurrence: sums, maps, gates, products, scans, and a cell that has no plan."""

@@ -11,7 +11,7 @@ from torch.func import functional_call, grad, jvp
 from torch.utils.flop_counter import FlopCounterMode
 
 from engram import loops
-from every_layer import COMPLEX, EVERY, FEATURES, KINDS, REAL, sequence, tensors
+from every_layer import COMPLEX, EVERY, FEATURES, GROWING, KINDS, REAL, sequence, tensors
 from tiers import slow_but
 
 TOLERANCE = 1e-10  # float64, the same mathematics by another road
@@ -28,9 +28,12 @@ OPTIONS = {
 }
 
 
-@pytest.fixture(params=slow_but(EVERY, KINDS | OPTIONS | {"s4d", *COMPLEX}))
+LAYERS = EVERY | GROWING
+
+
+@pytest.fixture(params=slow_but(LAYERS, KINDS | OPTIONS | {"s4d", "sab", *COMPLEX}))
 def layer(request: pytest.FixtureRequest) -> Any:
-    return EVERY[request.param](dtype=torch.float64)
+    return LAYERS[request.param](dtype=torch.float64)
 
 
 def near(found: Tensor, right: Tensor) -> None:
@@ -66,9 +69,9 @@ def test_functional_call(layer: Any) -> None:
     near(found, layer(x)[0])
 
 
-@pytest.mark.parametrize("name", slow_but(EVERY, KINDS | {"s4d", "complex"}))
+@pytest.mark.parametrize("name", slow_but(LAYERS, KINDS | {"s4d", "sab", "complex"}))
 def test_double_backward(name: str) -> None:
-    layer = EVERY[name](dtype=torch.float64)
+    layer = LAYERS[name](dtype=torch.float64)
     x = sequence(layer, 3, 2).requires_grad_()
     assert torch.autograd.gradgradcheck(energy(layer), (x,), atol=1e-5)
 

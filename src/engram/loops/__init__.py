@@ -5,7 +5,7 @@ kept between calls is given back by :func:`free_workspaces`.
 """
 
 from engram.loops._activations import ACTIVATIONS, WITHOUT_BIAS, activate, check_activation_dtype
-from engram.loops._choice import EXECUTORS, chosen, use, use_threads
+from engram.loops._choice import EXECUTORS, chosen, needs_plain, use, use_threads
 from engram.loops._compile import Compiled, compiled_cell, forget, runs_in_c
 from engram.loops._convolution import convolve, powers
 from engram.loops._cut import FEW_INPUTS
@@ -13,6 +13,7 @@ from engram.loops._export import exporting, scan_steps
 from engram.loops._linear_scan import in_blocks, linear_scan, linear_scan_last
 from engram.loops._loop import last, loop
 from engram.loops._memory import free_workspaces
+from engram.loops._module_views import with_other_tensors
 from engram.loops._plain import scan
 from engram.loops._several_layers import cross_entropies, linear
 from engram.loops._single_step import step_in_place
@@ -40,6 +41,7 @@ __all__ = [
     "linear_scan",
     "linear_scan_last",
     "loop",
+    "needs_plain",
     "powers",
     "runs_in_c",
     "scan",
@@ -48,5 +50,6 @@ __all__ = [
     "step_in_place",
     "use",
     "use_threads",
+    "with_other_tensors",
     "without_autocast",
 ]
