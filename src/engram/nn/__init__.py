@@ -3,6 +3,8 @@
 from engram.nn import laws
 from engram.nn._antisymmetric import AntisymmetricCell, AntisymmetricRNN
 from engram.nn._as_lstm import AsLSTM
+from engram.nn._attention import Attention, Attentive
+from engram.nn._attentive import AttentiveCell
 from engram.nn._bare_cell import BareCell
 from engram.nn._bilinear import BilinearCell, BilinearRNN
 from engram.nn._cell import Cell
@@ -16,6 +18,8 @@ from engram.nn._h_detach import HDetachCell, HDetachLSTM
 from engram.nn._lem import LEM, LEMCell, LEMState
 from engram.nn._linear import DepthRNN, LinearCell, LinearRNN
 from engram.nn._lstm import LSTM, LSTMCell, LSTMState
+from engram.nn._mem import MemCell, MemLSTMCell, MemRNNCell
+from engram.nn._mem_layers import MemLSTM, MemRNN
 from engram.nn._minimal import MinGRU, MinGRUCell, MinLSTM, MinLSTMCell
 from engram.nn._mirnn import MIRNN, MIRNNCell
 from engram.nn._orthogonal_presets import ExpRNN, HouseholderRNN, ScoRNN
@@ -23,12 +27,15 @@ from engram.nn._param_groups import param_groups
 from engram.nn._phase_presets import EURNN, ScuRNN
 from engram.nn._rac import RAC, RACCell, RACState
 from engram.nn._recurrent import Recurrent
+from engram.nn._rel import RelCell, RelLSTMCell, RelRNNCell
+from engram.nn._rel_layers import RelLSTM, RelRNN
 from engram.nn._rnn import RNN, RNNCell
 from engram.nn._s4_cell import S4Cell, S4DCell, S4State
 from engram.nn._s4_layer import S4, S4D
 from engram.nn._sab import SAB, SABCell, SABState
 from engram.nn._safe_globals import safe_globals
 from engram.nn._schur_presets import NonNormalRNN, SpectralMarginRNN, SpectralRNN
+from engram.nn._screen import Screen
 from engram.nn._second_order import SecondOrderCell, SecondOrderRNN
 from engram.nn._tensor_net import TensorNet
 from engram.nn._tensor_train import TensorTrainNet
@@ -53,6 +60,9 @@ __all__ = [
     "AntisymmetricCell",
     "AntisymmetricRNN",
     "AsLSTM",
+    "Attention",
+    "Attentive",
+    "AttentiveCell",
     "BareCell",
     "BilinearCell",
     "BilinearRNN",
@@ -81,6 +91,11 @@ __all__ = [
     "LinearCell",
     "LinearRNN",
     "MIRNNCell",
+    "MemCell",
+    "MemLSTM",
+    "MemLSTMCell",
+    "MemRNN",
+    "MemRNNCell",
     "MinGRU",
     "MinGRUCell",
     "MinLSTM",
@@ -91,12 +106,18 @@ __all__ = [
     "RACState",
     "RNNCell",
     "Recurrent",
+    "RelCell",
+    "RelLSTM",
+    "RelLSTMCell",
+    "RelRNN",
+    "RelRNNCell",
     "S4Cell",
     "S4DCell",
     "S4State",
     "SABCell",
     "SABState",
     "ScoRNN",
+    "Screen",
     "ScuRNN",
     "SecondOrderCell",
     "SecondOrderRNN",

@@ -9,6 +9,7 @@ from torch.nn.utils.parametrize import ParametrizationList
 from engram.maps import Map
 from engram.nn import laws
 from engram.nn._as_lstm import AsLSTM
+from engram.nn._attentive import restored_state
 from engram.nn._bare_cell import BareCell, empty_cell
 from engram.nn._cornn import CoRNNState
 from engram.nn._gated import OpenReset
@@ -17,6 +18,7 @@ from engram.nn._lstm import LSTMState
 from engram.nn._rac import RACState, ScaledRACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._s4_cell import S4State
+from engram.nn._screen import Screen
 from engram.nn._state_space import StateSpace
 from engram.nn._tensor_net import TensorNet
 
@@ -50,8 +52,8 @@ def safe_globals() -> list[Any]:
     """
     kinds = [kind for base in (BareCell, Map, Recurrent, StateSpace, TensorNet) for kind in _family(base)]
     own = [kind for kind in vars(laws).values() if isinstance(kind, type) and kind.__module__ == laws.__name__]
-    known = {*kinds, *own, OpenReset, AsLSTM, *STATES, *TORCH}
-    return [*sorted(known, key=lambda kind: (kind.__module__, kind.__qualname__)), empty_cell]
+    known = {*kinds, *own, OpenReset, AsLSTM, Screen, *STATES, *TORCH}
+    return [*sorted(known, key=lambda kind: (kind.__module__, kind.__qualname__)), empty_cell, restored_state]
 
 
 def _family(base: type) -> Iterator[type]:

@@ -1,0 +1,67 @@
+"""Attention over all past states: memory and time of a step grow with the sequence."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engram.nn._attentive import AttentiveCell
+from engram.nn._lstm import LSTMCell
+from engram.nn._rnn import RNNCell
+from engram.state import Field, State
+
+
+class MemCell(AttentiveCell):
+    r"""Attends to all states so far, the present one included.
+
+    .. math::
+        s_t = f(h_t, \textstyle\sum_{i=1}^t \alpha_{i,t} h_i), \quad
+        \alpha_{\cdot,t} = \mathrm{softmax}(a(s_{t-1}, h_1), \ldots, a(s_{t-1}, h_t))
+
+    State: h ``(n)``, s ``(n)``, other fields of the cell; memory ``(steps, n)``, all states; keys ``(steps, n)``,
+        :math:`W_k h` of each; made ``(steps)``, the step at which each was made, 0 where a packed row had ended; t.
+    """
+
+    state_name = "MemState"
+
+    def memory_fields(self) -> dict[str, Field]:
+        keys = {} if self.align == "uniform" else {"keys": Field(self.width, grows=True)}
+        made = Field(dtype=torch.int64, grows=True)
+        return {"memory": Field(self.width, grows=True), **keys, "made": made, "t": Field(dtype=torch.int64)}
+
+    def attentive_step(self, drive: Any, state: State) -> tuple[State, Tensor]:
+        h, others = self.inner_step(drive, state)
+        t = state.t + 1
+        new = {"memory": h, "keys": self.keys(h), "made": t}
+        names = self.memory_fields()
+        grown = {
+            name: torch.cat([getattr(state, name), new[name][:, None]], 1)  # type: ignore[index]
+            for name in names
+            if name != "t"
+        }
+        weights = self.weights(state.s, grown.get("keys"), grown["made"] > 0)
+        s = self.combined(h, self.context(weights, grown["memory"]))
+        return type(state)(h, s, *others, *grown.values(), t), weights
+
+
+class MemRNNCell(MemCell, RNNCell):
+    """One layer of :class:`MemRNN`."""
+
+    equation = (
+        "h_t = act(W_hh s_{t-1} + W_ih x_t + b), s_t = f(h_t, sum_i a_i h_i), "
+        "a = softmax of v' tanh(W_q s_{t-1} + W_k h_i) over all states so far"
+    )
+    count = "3N^2 + N"
+    step_cost = "O(N^2 + T N)"
+
+
+class MemLSTMCell(MemCell, LSTMCell):
+    """One layer of :class:`MemLSTM`; the memory of the LSTM is the field ``cell``."""
+
+    equation = (
+        "h_t, cell_t = LSTM(x_t, s_{t-1}, cell_{t-1}), s_t = f(h_t, sum_i a_i h_i), a = softmax of "
+        "v' tanh(W_q s_{t-1} + W_k h_i) over all states so far"
+    )
+    count = "6N^2 + N"
+    step_cost = "O(N^2 + T N)"
+    renamed = {"c": "cell"}  # noqa: RUF012
