@@ -155,7 +155,7 @@ def test_what_is_read_out_is_h_and_context() -> None:
         ({"attn_every": 0}, OptionError, "attn_every must be at least 1"),
         ({"trunc": -1}, OptionError, "trunc must be at least 0"),
         ({"top_k": 3}, OptionError, "top_k"),
-        ({"layer_norm": True}, OptionError, "takes no layer_norm"),
+        ({"layer_norm": True}, OptionError, "layer_norm"),
     ],
 )
 def test_bad_options(options: dict[str, Any], error: type[Exception], words: str) -> None:

@@ -134,7 +134,7 @@ MODELS: dict[str, Entry] = {
     "torch-lstm": _torch(nn.LSTM, LSTM),
     "torch-gru": _torch(nn.GRU, GRU),
     "h-detach": _layer(HDetachLSTM, "an LSTM whose gradients do not explode through h: copying over long delays"),
-    "sab": _layer(SAB, "an LSTM that looks back at a few stored states; its memory grows with the sequence"),
+    "sab": _layer(SAB, "an LSTM that looks back at a few of all its states; the memory grows with T"),
     "antisymmetric": _layer(AntisymmetricRNN, "long memory without gates: a stable differential equation"),
     "cornn": _layer(CoRNN, "long memory by oscillators; dt, gamma and epsilon are tuned per task"),
     "lem": _layer(LEM, "many time scales at once: long memory with the expression of an LSTM"),

@@ -78,6 +78,10 @@ class HDetachLSTM(Recurrent):
         hidden_size (int): H, the number of hidden units.
         num_layers (int): L, the number of stacked layers. Default: 1.
         p (float): the probability that a step is blocked, from 0 to 1. Default: 0.5, the source's for copying.
+        proj_size (int): P, the size to which h is projected, below H; 0 for none. Default: 0.
+        layer_norm (bool): normalise the products and the memory, as :class:`LSTM` does. Default: False.
+        chrono (int or None): T_max, the longest time to be remembered, in steps (Tallec and Ollivier 2018). Default:
+            None, torch's distribution of biases.
         bias (bool): learn an additive bias b. Default: True.
         batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
             Default: False.
@@ -96,10 +100,10 @@ class HDetachLSTM(Recurrent):
 
     Inputs: input, (h_0, c_0)
         input: ``(T, B, D)``; ``(B, T, D)`` with ``batch_first``; ``(T, D)`` unbatched; or a PackedSequence.
-        h_0, c_0: ``(L*directions, B, H)`` each (no B if unbatched). Default: zeros.
+        h_0: ``(L*directions, B, P or H)``, c_0: ``(L*directions, B, H)`` (no B if unbatched). Default: zeros.
 
     Outputs: output, (h_n, c_n)
-        output: ``(T, B, directions*H)``, in the form of the input.
+        output: ``(T, B, directions * (P or H))``, in the form of the input.
         (h_n, c_n): an :class:`LSTMState` of the last step, in the form of the state given.
 
     Attributes:
@@ -119,6 +123,19 @@ class HDetachLSTM(Recurrent):
         num_layers: int = 1,
         *,
         p: float = 0.5,
+        proj_size: int = 0,
+        layer_norm: bool = False,
+        chrono: int | None = None,
         **options: Unpack[CellOptions],
     ) -> None:
-        super().__init__(input_size, hidden_size, num_layers, p=p, **options)  # type: ignore[misc]
+        super().__init__(
+            input_size,
+            hidden_size,
+            num_layers,
+            p=p,
+            proj_size=proj_size,
+            layer_norm=layer_norm,
+            chrono=chrono,
+            **options,
+        )
+        self.proj_size = proj_size

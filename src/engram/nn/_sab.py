@@ -1,17 +1,18 @@
 """Sparse attentive backtracking: an LSTM that reads a few of the states it has stored."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Unpack
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engram.errors import OptionError, check_size
+from engram.errors import check_size
 from engram.nn._lstm import LSTMCell, LSTMState
 from engram.nn._options import CellOptions
 from engram.nn._recurrent import Recurrent
 from engram.nn._sab_loop import EPSILON, can_run_sparse, run_sparse
-from engram.nn.laws import Normal
+from engram.nn.laws import Law, Normal
 from engram.state import Field
 
 
@@ -46,15 +47,18 @@ class SABCell(LSTMCell):
         k: int = 10,
         attn_every: int = 2,
         trunc: int = 10,
+        chrono: int | None = None,
         bias: bool = True,
-        **options: Any,
+        initial_state: str = "zero",
+        laws: Mapping[str, Law] | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        if refused := sorted({"proj_size", "layer_norm"} & {*options}):
-            raise OptionError(f"SAB adds a stored h to the new one: it takes no {refused[0]}. Leave it out")
         self.k = check_size("k", k)
         self.attn_every = check_size("attn_every", attn_every)
         self.trunc = check_size("trunc", trunc, least=0)
-        super().__init__(input_size, hidden_size, bias=bias, **options)
+        options = {"initial_state": initial_state, "laws": laws, "device": device, "dtype": dtype}
+        super().__init__(input_size, hidden_size, bias=bias, chrono=chrono, **options)
         self.declare("weight_score", 2 * hidden_size, law=Normal(0.01))
 
     def fields(self) -> Any:
@@ -150,6 +154,8 @@ class SAB(Recurrent):
             reads all of them. Default: 10.
         attn_every (int): store one state in so many. Default: 2.
         trunc (int): steps after which the gradient of h and c is cut; 0 for never. Default: 10.
+        chrono (int or None): T_max, the longest time to be remembered, in steps (Tallec and Ollivier 2018). Default:
+            None, torch's distribution of biases.
         bias (bool): learn an additive bias b. Default: True.
         batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
             Default: False.
@@ -204,6 +210,9 @@ class SAB(Recurrent):
         k: int = 10,
         attn_every: int = 2,
         trunc: int = 10,
+        chrono: int | None = None,
         **options: Unpack[CellOptions],
     ) -> None:
-        super().__init__(input_size, hidden_size, num_layers, k=k, attn_every=attn_every, trunc=trunc, **options)
+        super().__init__(
+            input_size, hidden_size, num_layers, k=k, attn_every=attn_every, trunc=trunc, chrono=chrono, **options
+        )
