@@ -21,6 +21,7 @@ from engram.nn import (
     S4D,
     SAB,
     AntisymmetricRNN,
+    Attentive,
     BilinearRNN,
     Cell,
     CoRNN,
@@ -28,10 +29,15 @@ from engram.nn import (
     HDetachLSTM,
     HenaffRNN,
     LinearRNN,
+    MemLSTM,
+    MemRNN,
     MinGRU,
     MinLSTM,
     NonNormalRNN,
     Recurrent,
+    RelCell,
+    RelLSTM,
+    RelRNN,
     SecondOrderRNN,
     SpectralRNN,
 )
@@ -49,6 +55,14 @@ class LeakyCell(Cell):
 
 class LeakyRNN(Recurrent):
     cell = LeakyCell
+
+
+class LeakyRelCell(RelCell, LeakyCell):
+    equation = "as LeakyCell, with attention over nu + rho states in place of h_{t-1}"
+
+
+class LeakyRelRNN(Attentive):
+    cell = LeakyRelCell
 
 
 class Aged(NamedTuple):
@@ -122,7 +136,11 @@ REAL: dict[str, Callable[..., Recurrent]] = {
     "mingru, in blocks": _of(MinGRU, parallel=True),
     "minlstm": _of(MinLSTM),
     "h-detach, evaluated": lambda **more: HDetachLSTM(FEATURES, HIDDEN, **more).eval(),  # in training it is random
+    "relrnn": _of(RelRNN, nu=3, rho=2),
+    "relrnn, options": _of(RelRNN, 2, nu=2, rho=3, map="cayley", align="dot", heads=2, combine="concat", readout="s"),
+    "rellstm": _of(RelLSTM, nu=2, rho=1, align="uniform", combine="mean", bidirectional=True),
     "own cell": _of(LeakyRNN),
+    "own cell with attention": _of(LeakyRelRNN, nu=2, rho=2, screen="learned"),
     "own cell under a map": _of(LeakyRNN, map="cayley"),
     "own cell without a plan": _of(MeetingRNN),
     "own cell with an integer": _of(AgedRNN),
@@ -137,12 +155,26 @@ COMPLEX: dict[str, Callable[..., Recurrent]] = {
     "eurnn": lambda **o: EURNN(FEATURES, HIDDEN, **{**o, "dtype": torch.complex128}),
 }
 GROWING: dict[str, Callable[..., Recurrent]] = {
+    "memrnn": _of(MemRNN),
+    "memlstm": _of(MemLSTM, 2, align="dot", heads=2, combine="concat"),
     "sab": _of(SAB, k=3, attn_every=1, trunc=0),  # without a cut: the gradient is that of finite differences
     "sab, both ways": _of(SAB, 2, k=2, bidirectional=True, trunc=0),
 }
-"""Whose memory grows with the sequence: neither torch.export nor a compiled loop takes them."""
+"""Layers with a memory of all steps, which torch's scan, and so export, does not take."""
 EVERY = REAL | SYSTEMS | COMPLEX
-KINDS = {"free", "cayley", "modrelu", "goru", "rac", "cprnn", "lstm", "mingru", "own cell without a plan"}
+KINDS = {
+    "free",
+    "cayley",
+    "modrelu",
+    "goru",
+    "rac",
+    "cprnn",
+    "lstm",
+    "mingru",
+    "relrnn",
+    "memrnn",
+    "own cell without a plan",
+}
 """One of each kind of recurrence: sums, maps, gates, products, scans, and a cell that has no plan."""
 
 

@@ -11,7 +11,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import functional_call
 
 from engram.nn import RNN
-from every_layer import EVERY, KINDS, sequence
+from every_layer import EVERY, GROWING, KINDS, sequence
 from tiers import slow, slow_but
 
 ACTIVATIONS = ("identity", "tanh", "relu", "sigmoid", "modrelu")
@@ -132,10 +132,12 @@ def test_a_gradient_of_the_final_state_alone() -> None:
     assert float(of_state[0].abs().max()) > 0
 
 
-@pytest.mark.parametrize("name", slow_but(EVERY, KINDS | {"gru", "lstm, projected, both ways", "s4d", "complex"}))
+@pytest.mark.parametrize(
+    "name", slow_but(EVERY | GROWING, KINDS | {"gru", "lstm, projected, both ways", "s4d", "complex"})
+)
 def test_each_gradient_has_its_own_memory(name: str) -> None:
     """torch adds the next gradient in place: b_ih and b_hh of an LSTM, which have the same one, were added to twice."""
-    layer = EVERY[name](dtype=torch.float64)
+    layer = (EVERY | GROWING)[name](dtype=torch.float64)
     x = sequence(layer, 5, 2)
     for _ in range(2):
         layer(x)[0].abs().sum().backward()

@@ -28,12 +28,9 @@ OPTIONS = {
 }
 
 
-LAYERS = EVERY | GROWING
-
-
-@pytest.fixture(params=slow_but(LAYERS, KINDS | OPTIONS | {"s4d", "sab", *COMPLEX}))
+@pytest.fixture(params=slow_but(EVERY | GROWING, KINDS | OPTIONS | {"s4d", "sab", *COMPLEX}))
 def layer(request: pytest.FixtureRequest) -> Any:
-    return LAYERS[request.param](dtype=torch.float64)
+    return (EVERY | GROWING)[request.param](dtype=torch.float64)
 
 
 def near(found: Tensor, right: Tensor) -> None:
@@ -69,9 +66,9 @@ def test_functional_call(layer: Any) -> None:
     near(found, layer(x)[0])
 
 
-@pytest.mark.parametrize("name", slow_but(LAYERS, KINDS | {"s4d", "sab", "complex"}))
+@pytest.mark.parametrize("name", slow_but(EVERY | GROWING, KINDS | {"s4d", "sab", "complex"}))
 def test_double_backward(name: str) -> None:
-    layer = LAYERS[name](dtype=torch.float64)
+    layer = (EVERY | GROWING)[name](dtype=torch.float64)
     x = sequence(layer, 3, 2).requires_grad_()
     assert torch.autograd.gradgradcheck(energy(layer), (x,), atol=1e-5)
 

@@ -13,7 +13,7 @@ from engram.loops._export import exporting, scan_steps
 from engram.loops._linear_scan import in_blocks, linear_scan, linear_scan_last
 from engram.loops._loop import last, loop
 from engram.loops._memory import free_workspaces
-from engram.loops._module_views import with_other_tensors
+from engram.loops._module_views import tensors_of, with_tensors
 from engram.loops._plain import scan
 from engram.loops._several_layers import cross_entropies, linear
 from engram.loops._single_step import step_in_place
@@ -48,8 +48,9 @@ __all__ = [
     "scan_steps",
     "status",
     "step_in_place",
+    "tensors_of",
     "use",
     "use_threads",
-    "with_other_tensors",
+    "with_tensors",
     "without_autocast",
 ]

@@ -159,6 +159,7 @@ def close(g: Writer) -> None:
         return
     for item in group.nodes:
         if g.uses[item.result] > 0:  # read by somebody outside
+            _take_over(g, group, item.result)
             g.in_memory(item.result)
     g.group = None
     if not group.stores:
@@ -179,6 +180,23 @@ def close(g: Writer) -> None:
                 reads.append((names[a], _padded(g, g.views[a], len(group.shape))))
     body = [Line(names[item.result], g.type_of(item.result), _render(g, item, names), _fits(g, item)) for item in nodes]
     loops(g, group.shape, reads, body, [(names[value], view) for value, view in group.stores])
+
+
+def _take_over(g: Writer, group: Group, value: int) -> None:
+    """Let a buffer that a group makes lie where one lies that only this group reads, number by number."""
+    kind = g.graph.values[value]
+    if value in g.views or len(kind.shape) < 2 or value in g.program.writes.values():
+        return
+    read = {a for item in group.nodes for a in item.args if a not in group.made}
+    for before, _ in g.program.carried:
+        view = g.views[before]
+        if before not in read or view.shape != kind.shape or g.type_of(before) != g.type_of(value):
+            continue
+        shared = [v for v, seen in g.views.items() if seen.memory == view.memory and v != before]
+        if g.may_overwrite(before, uses=0) and not read.intersection(shared):
+            g.views[value] = view
+            group.stores.append((value, view))
+            return
 
 
 def _padded(g: Writer, view: View, rank: int) -> View:

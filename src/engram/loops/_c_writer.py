@@ -40,11 +40,17 @@ class Writer:
         self.views: dict[int, View] = {}
         self.group: Group | None = None
         self.buffers = 0
+        self.fixed: set[Memory] = set()
+        """Memory that must stay as it is till the end of a step."""
+        self.owned: set[Memory] = set()
+        """Scratch memory: a value in it that is not read again may be overwritten."""
         self.filled: set[str] = set()
         """Arrays whose rows are the memory of a value: nothing is copied to them."""
         self.indent = 2
         self.uses = Counter(a for node in program.nodes for a in node.args)
         self.uses.update([*program.writes.values(), *(after for _, after in program.carried)])
+        noted = {field for field, _ in program.puts.values()}
+        self.uses.update(value for k, pair in program.changes.items() if k not in noted for value in pair)
         """How often each value is still to be read."""
 
     # Names of what is given at run time.
@@ -100,7 +106,9 @@ class Writer:
         name = width or self.size(self.graph.values[value].size).name
         self.memory.append(f"const int64_t p{k} = {name}, o{k} = total; total += align(rows * p{k} * sizeof({type}));")
         self.setup.append(f"{type} *const b{k} = ({type} *)(memory + o{k});")
-        return Memory(f"b{k} + {{i}} * p{k}", type)
+        made = Memory(f"b{k} + {{i}} * p{k}", type)
+        self.owned.add(made)
+        return made
 
     def in_scratch(self, value: int) -> View:
         return self.dense(self.scratch(value), self.graph.values[value].shape)
@@ -141,6 +149,16 @@ class Writer:
             name = self.pointer("shared", value, self.type_of(value))
             self.views[value] = self.dense(Memory(name, self.type_of(value)), kind.shape)
 
+    def noted_slots(self, field: int, value: int) -> tuple[str, str, str, str]:
+        """Of a buffer whose changes are noted: the arrays of their slots and of what was there, the size of a slot, and
+        how many are noted per step."""
+        kind = self.graph.values[value]
+        writes = sum(1 for k, _ in self.program.puts.values() if k == field)
+        slots = self.pointer("rows", f"slots{field}", "int32_t")
+        old = self.pointer("rows", f"old{field}", self.type_of(value))
+        width = self.size(kind.size // max(1, kind.shape[0])).name
+        return slots, old, width, self.size(writes or kind.shape[0]).name
+
     # Values in memory.
 
     def in_memory(self, value: int) -> View:
@@ -150,6 +168,18 @@ class Writer:
             group.stores.append((value, view))
             self.views[value] = view
         return self.views[value]
+
+    def may_overwrite(self, value: int, uses: int = 1) -> bool:
+        """Whether the numbers of a value, or a part of them, are read by nobody later on.
+
+        Args:
+            uses: how often the value is still to be read by whoever asks.
+        """
+        memory = self.views[value].memory
+        if memory not in self.owned or memory in self.fixed:
+            return False
+        others = (v for v, view in self.views.items() if view.memory == memory and v != value)
+        return self.uses[value] == uses and not any(self.uses[v] > 0 for v in others)
 
     def open_group(self) -> Group:
         if self.group is None:

@@ -1,9 +1,10 @@
 """Which values of a step to keep for its gradient: as few numbers as possible.
 
-No product is computed twice, except one of few inputs, which costs less than keeping its result. So every path from a
-product, or from the state before, to a value that the gradient reads must pass through a value that is kept: a smallest
-vertex cut, found by maximum flow (Ford and Fulkerson 1956) on a graph of a few dozen nodes. Of several smallest cuts
-the one nearest to the gradient is taken, which leaves the least to compute again.
+No product is computed twice, except one of few inputs, which costs less than keeping its result; nor are the sums of
+the slots of a buffer. So every path from one of these, or from the state before, to a value that the gradient reads
+must pass through a value that is kept: a smallest vertex cut, found by maximum flow (Ford and Fulkerson 1956) on a
+graph of a few dozen nodes. Of several smallest cuts the one nearest to the gradient is taken, which leaves the least to
+compute again.
 """
 
 from collections import defaultdict, deque
@@ -37,11 +38,16 @@ def smallest_cut(
     def cheap(product: Node) -> bool:
         return product.args[0] not in inside and rows[product.args[0]].shape[-1] <= FEW_INPUTS
 
+    def is_sum_of_slots(node: Node) -> bool:
+        """One number for each line of a buffer: a pass over all of it."""
+        last = len(rows[node.args[0]].shape) - 1 if node.args else 0
+        return node.kind == "reduce" and node.info[0] == "sum" and last > 0 and last in node.info[1]
+
     inside = {node.result for node in nodes} | states
     for value in inside:
         capacity[(value, "in"), (value, "out")] = limit(value)
     for node in nodes:
-        if node.kind == "product" and node.result not in hoisted and not cheap(node):
+        if (node.kind == "product" and node.result not in hoisted and not cheap(node)) or is_sum_of_slots(node):
             capacity[source, (node.result, "in")] = INFINITE
             continue
         for a in node.args:

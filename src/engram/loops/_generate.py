@@ -21,6 +21,7 @@ from engram.loops._c_others import others
 from engram.loops._c_views import Memory, View
 from engram.loops._c_writer import Writer
 from engram.loops._graph import Node
+from engram.loops._schedule import scheduled
 from engram.loops._trace import CannotCompile
 
 
@@ -52,15 +53,19 @@ class Generator(Writer):
         for k, value in program.rebuilt.items():
             given = self.pointer("field", f"rebuilt{k}", self.type_of(value))
             self.views[value] = self.in_scratch(value)
+            self.fixed.add(self.views[value].memory)
             carried.append((given, self.size(self.graph.values[value].size).name, self.views[value]))
-            self.take_back(k, value)
+            if k not in program.late:
+                self.take_back(k, value)
         for value in program.shared:
             self.shared(value)
-        for item in program.nodes:
+        for item in scheduled(self.graph, program.nodes):
             self.node(item)
             self.uses.subtract(item.args)
         self.write_arrays()
         self.carry([view for _, _, view in carried[: len(program.carried)]])
+        for k in program.late:
+            self.take_back(k, program.rebuilt[k])
         return Text(self.text(name, carried), self.sizes, self.numbers, self.arrays)
 
     def write_arrays(self) -> None:
@@ -104,35 +109,35 @@ class Generator(Writer):
                 others(self, item)
 
     def note(self, k: int, before: int, after: int) -> None:
-        """Which slots of a buffer this step changes, and what was in them."""
-        self.over_slots(k, before, "memcmp(x, {new}, size) != 0", after)
-
-    def take_back(self, k: int, value: int) -> None:
-        """Put back what was in the slots of a buffer before this step."""
-        self.over_slots(k, value)
-
-    def over_slots(self, k: int, value: int, differs: str = "", after: int | None = None) -> None:
-        """The loop over the slots of a buffer, to note changes or to take them back."""
-        kind, type = self.graph.values[value], self.type_of(value)
-        count, width = self.size(kind.shape[0]).name, self.size(kind.size).name
-        slot = self.size(kind.size // max(1, kind.shape[0])).name
-        slots, old = self.pointer("rows", f"slots{k}", "uint8_t"), self.pointer("rows", f"old{k}", type)
-        here = self.views[value].row()
-        if after is not None:
-            self.emit(f"if ({slots})")
-            view = self.in_memory(after)
-            if not view.is_dense():
-                raise CannotCompile("a buffer is seen in another order than it lies")
-            there = f"{view.row()} + k * {slot}"
+        """Which slots of a buffer this step changes, and what was in them, if any may have changed."""
+        if k in {field for field, _ in self.program.puts.values()}:
+            return  # noted when they were written
+        slots, old, width, count = self.noted_slots(k, before)
+        view = self.in_memory(after)
+        if not view.is_dense():
+            raise CannotCompile("a buffer is seen in another order than it lies")
+        type = self.type_of(before)
+        self.emit(f"if ({slots})")
         self.emit("for (int64_t i = 0; i < m; i++)")
         self.emit(f"  for (int64_t k = 0; k < {count}; k++) {{")
-        self.emit(f"    const size_t size = {slot} * sizeof({type});")
-        self.emit(f"    {type} *const x = {here} + k * {slot}, *const y = {old} + (row + i) * {width} + k * {slot};")
-        flag = f"{slots}[(row + i) * {count} + k]"
-        if after is not None:
-            self.emit(f"    if (({flag} = {differs.format(new=there)})) memcpy(y, x, size);")
-        else:
-            self.emit(f"    if ({flag}) memcpy(x, y, size);")
+        self.emit(f"    const size_t size = {width} * sizeof({type});")
+        self.emit(f"    {type} *const x = {self.views[before].row()} + k * {width};")
+        self.emit(f"    const int changed = memcmp(x, {view.row()} + k * {width}, size) != 0;")
+        self.emit(f"    {slots}[(row + i) * {count} + k] = changed ? (int32_t)k : -1;")
+        self.emit(f"    if (changed) memcpy({old} + ((row + i) * {count} + k) * {width}, x, size);")
+        self.emit("  }")
+
+    def take_back(self, k: int, value: int) -> None:
+        """Put back what was in the slots of a buffer before this step, the last that was written first."""
+        slots, old, width, count = self.noted_slots(k, value)
+        type = self.type_of(value)
+        self.emit("for (int64_t i = 0; i < m; i++)")
+        self.emit(f"  for (int64_t k = {count} - 1; k >= 0; k--) {{")
+        self.emit(f"    const int64_t slot = {slots}[(row + i) * {count} + k];")
+        self.emit(f"    const {type} *const y = {old} + ((row + i) * {count} + k) * {width};")
+        self.emit(
+            f"    if (slot >= 0) memcpy({self.views[value].row()} + slot * {width}, y, {width} * sizeof({type}));"
+        )
         self.emit("  }")
 
     def text(self, name: str, carried: list[tuple[str, str, View]]) -> str:

@@ -15,7 +15,8 @@ reshape        the same numbers in another shape; ``permute`` axes in another or
 slice, pad     ``info = axis, first, last, step``, and its gradient: zeros around
 cat            ``info`` is the axis
 reduce         ``info = name, axes, keep``: sum, amax, amin, prod, any, all, argmax, argmin
-gather         ``info = axis``: of a row value and an index; ``scatter_add`` its gradient, added to zeros
+gather         ``info = axis``: of a row value and an index; ``scatter_add`` its gradient, added to a base
+put            ``info = axis``: a base with other numbers at an index, one per line; a slot of a buffer is written so
 fill           a number; ``info`` is it
 rowwise        another torch operation that leaves the first axis alone, such as cumsum; ``info`` as for pointwise
 shared         an operation on shared values only, as torch ran it

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from engram.loops._graph import Graph, RowSum, Value
+from engram.loops._graph import Graph, Node, RowSum, Value
 from engram.loops._trace import BATCHES, CannotCompile, Record, Ref
 
 aten = torch.ops.aten
@@ -66,6 +66,10 @@ class Lowering:
     def value(self, n: int) -> Value:
         return self.graph.values[self.known[n]]
 
+    def maker(self, value: int) -> Node | None:
+        """The node that a value of the graph is made by."""
+        return next((node for node in reversed(self.graph.nodes) if value in node.results), None)
+
     def is_rows(self, n: int) -> bool:
         return self.value(n).rows
 
@@ -109,7 +113,7 @@ class Lowering:
         was = self.graph.values[value]
         if (first, last, step) == (0, was.shape[axis], 1):
             return value
-        maker = next((node for node in reversed(self.graph.nodes) if value in node.results), None)
+        maker = self.maker(value)
         if step == 1 and maker is not None and maker.kind == "cat" and maker.info == axis:
             at = 0
             for part in maker.args:  # what lies in one of the parts is taken from there

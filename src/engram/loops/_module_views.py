@@ -35,11 +35,6 @@ def with_tensors(module: nn.Module, tensors: dict[str, Tensor], prefix: str = ""
     return view
 
 
-def with_other_tensors(cell: nn.Module, **others: Tensor) -> Any:
-    """A copy of a cell with some of its tensors replaced, so that its step can be differentiated by them."""
-    return with_tensors(cell, {**tensors_of(cell), **others})
-
-
 def named(cell: Any, name: str) -> Tensor:
     """A tensor of a cell by its name, with dots for modules inside the cell."""
     *path, last = name.split(".")

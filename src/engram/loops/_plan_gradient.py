@@ -6,6 +6,7 @@ from engram.loops._cut import smallest_cut
 from engram.loops._graph import Node, RowSum
 from engram.loops._lower import Lowered
 from engram.loops._program import Plan, Program, Source, reads_of, shared_of, used
+from engram.loops._slots import written_slots
 
 
 class GradientPlan:
@@ -44,6 +45,7 @@ class GradientPlan:
             if rebuild and len(self.values[s].shape) > 1 and self.new[k] != self.output
         }
         needed = self._needed()
+        self._read_buffers(needed)
         self._keep(needed)
         self._make_loop(needed)
 
@@ -79,16 +81,41 @@ class GradientPlan:
         wanted += [gradient for gradient in step.gradients if gradient is not None]
         return {a for a in wanted if a in of_step and a not in made and self.values[a].rows}
 
+    def _read_buffers(self, needed: set[int]) -> None:
+        """Whether the backward loop reads a buffer as it is after a step, which it then takes back at its end, or as it
+        was before, from which the rest is computed again: whatever keeps fewer bytes."""
+        late = set(self.buffers)
+        while late:
+            cut = self._cut(needed, late)
+            missing = {k for k in late if self.step.states[k] in cut}
+            if not missing:
+                break
+            late -= missing
+        if self._bytes(self._cut(needed, late)) > self._bytes(self._cut(needed, set())):
+            late = set()
+        self.late = late
+        self.buffers = {k: self.new[k] if k in late else s for k, s in self.buffers.items()}
+
+    def _cut(self, needed: set[int], late: set[int]) -> set[int]:
+        """What is kept, besides what is in memory anyway, if these buffers are read as they are after a step."""
+        states, new, output = self.step.states, self.new, self.output
+        self.stored = {k for k, s in enumerate(states) if s in needed and new[k] != output and k not in self.buffers}
+        self.free = set(self.found) | {output} | {new[k] for k in self.stored}
+        self.free |= {new[k] if k in late else states[k] for k in self.buffers}
+        self.free |= {s for k, s in enumerate(states) if new[k] == output or k in self.stored}
+        hoisted = set(self.plan.hoisted_arrays.values())
+        return smallest_cut(self.plan.graph, self.rows, needed, self.free, set(states), hoisted)
+
+    def _bytes(self, cut: set[int]) -> int:
+        return sum(max(1, self.values[v].size) * self.values[v].dtype.itemsize for v in cut - self.free)
+
     def _keep(self, needed: set[int]) -> None:
         """Choose what the forward pass keeps, so that no product is computed twice."""
-        plan, states, new, output = self.plan, self.step.states, self.new, self.output
-        self.stored = {k for k, s in enumerate(states) if s in needed and new[k] != output and k not in self.buffers}
-        free = set(self.found) | {output} | set(self.buffers.values()) | {new[k] for k in self.stored}
-        free |= {s for k, s in enumerate(states) if new[k] == output or k in self.stored}
-        cut = smallest_cut(plan.graph, self.rows, needed, free, set(states), set(plan.hoisted_arrays.values()))
+        plan, states, new = self.plan, self.step.states, self.new
+        cut = self._cut(needed, self.late)
         more = {k for k, s in enumerate(states) if s in cut and k not in self.buffers}
         self.stored |= more
-        cut -= free | {states[k] for k in more} | {new[k] for k in more}
+        cut -= self.free | {states[k] for k in more} | {new[k] for k in more}
         plan.kept = {f"state{k}": new[k] for k in sorted(self.stored)}
         plan.kept |= {f"kept{k}": value for k, value in enumerate(sorted(cut))}
         plan.forward.writes |= plan.kept
@@ -123,8 +150,14 @@ class GradientPlan:
         given = set(where) | {a for a, _ in carried} | set(self.buffers.values())
         loop.nodes = used(inside, [*emitted, *(b for _, b in carried)], stop=given)
         read = {a for node in loop.nodes for a in node.args} | set(emitted)
-        loop.rebuilt = {k: s for k, s in self.buffers.items() if s in read}
-        plan.forward.changes = {k: (s, self.new[k]) for k, s in loop.rebuilt.items()}
+        loop.rebuilt = {k: value for k, value in self.buffers.items() if value in read}
+        loop.late = self.late & set(loop.rebuilt)
+        for k in loop.rebuilt:
+            before, after = self.step.states[k], self.new[k]
+            plan.forward.changes[k] = before, after
+            writes = written_slots(plan.graph, plan.forward.nodes, before, after)
+            plan.forward.puts |= {value: (k, n) for n, value in enumerate(writes)}
+        loop.puts = plan.forward.puts
         loop.reads, loop.shared = reads_of(loop, where), shared_of(plan.graph, loop)
         plan.sources = where | {value: Source(name) for name, value in loop.writes.items()}
         sources = [*loop.reads.values(), *(plan.sources[a] for a in outside)]

@@ -35,8 +35,12 @@ class Program:
     shared: list[int] = field(default_factory=list)
     changes: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Buffers whose changes the forward loop notes, by number of the field: the value before and after the step."""
+    puts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The nodes that write slots of such a buffer, by their result: its field, and which of its writes it is."""
     rebuilt: dict[int, int] = field(default_factory=dict)
-    """Buffers that the backward loop takes back step by step: the value before the step, by number of the field."""
+    """Buffers that the backward loop takes back step by step, by number of the field: the value that it reads."""
+    late: set[int] = field(default_factory=set)
+    """Those of ``rebuilt`` that are read as they are after a step, and taken back at its end; else at its start."""
     functions: dict[tuple[str, ...], Any] = field(default_factory=dict)
     """What :mod:`._torch_step` made of it, by the arrays that are filled."""
 

@@ -92,7 +92,25 @@ def pointwise(w: Lowering, call: Call) -> None:
     args = tuple(operand(item) for item in call.args)
     kwargs = {key: operand(item) for key, item in call.kwargs.items()}
     shape, info = place.row(w.shape(n)), (call.function, args, kwargs)
+    if call.function is aten.add.Tensor and not kwargs and (found := _onto(w, numbers, shape)) is not None:
+        w.known[n] = found
+        return
     w.known[n] = w.graph.add("pointwise", tuple(numbers), shape, w.dtype(n), info, w.line)
+
+
+def _onto(w: Lowering, numbers: list[int], shape: tuple[int, ...]) -> int | None:
+    """A value plus zeros to which one slot was added: the slot is added to the value itself, and nothing else moves."""
+    values = w.graph.values
+    if len(numbers) != 2 or any(values[a].shape != shape or not values[a].rows for a in numbers):
+        return None
+    for base, other in (numbers, numbers[::-1]):
+        maker = w.maker(other)
+        if maker is None or maker.kind != "scatter_add" or values[maker.args[1]].shape[maker.info] != 1:
+            continue
+        zeros = w.maker(maker.args[0])
+        if zeros is not None and zeros.kind == "fill" and zeros.info == 0 and values[base].dtype == values[other].dtype:
+            return w.graph.add("scatter_add", (base, *maker.args[1:]), shape, values[other].dtype, maker.info, w.line)
+    return None
 
 
 for untagged in (aten._conj, aten.conj_physical, aten.resolve_conj, aten._neg_view, aten.resolve_neg, aten.complex):

@@ -30,15 +30,25 @@ def scatter_add(w: Lowering, call: Call) -> None:
     w.known[n] = w.graph.add("scatter_add", args, shape, w.dtype(n), axis, w.line)
 
 
-@rule(aten.scatter.src)
+@rule(aten.scatter.src, aten.scatter.value)
 def scatter(w: Lowering, call: Call) -> None:
-    """The gradient of a largest (smallest) number: one place per line of zeros, so that adding is setting."""
-    base, axis, index, _ = call.args
-    made = next((node for node in w.graph.nodes if w.known[base.number] in node.results), None)
-    zeros = made is not None and made.kind == "fill" and made.info == 0
-    if not zeros or w.shape(index.number)[axis % len(w.shape(index.number))] != 1:
-        raise w.error("scatter is known for one place in zeros; use torch.where")
-    scatter_add(w, call)
+    """One place per line: a slot of a buffer that is written, or emptied in the gradient of that."""
+    n, (base, axis, index, source) = call.results[0], call.args
+    places = {w.place(ref.number) for ref in (base, index, source) if isinstance(ref, Ref)}
+    if places != {Place(0, 1)}:
+        raise w.error("rows of the batch are mixed")
+    axis = w.axis(base.number, axis)
+    where = w.known[index.number]
+    if w.graph.values[where].shape[axis] != 1:
+        raise w.error("scatter is known for one place per row, whose order cannot matter; use torch.where")
+    if isinstance(source, Ref):
+        what = w.known[source.number]
+        for at, (size, wanted) in enumerate(zip(w.graph.values[what].shape, w.graph.values[where].shape, strict=True)):
+            what = w.slice(what, at, 0, wanted) if size != wanted else what
+    else:
+        what = w.graph.add("fill", (), w.graph.values[where].shape, w.dtype(n), source, w.line)
+    args = (w.known[base.number], where, what)
+    w.known[n] = w.graph.add("put", args, w.value(base.number).shape, w.dtype(n), axis, w.line)
 
 
 @rule(aten.index.Tensor, aten.index_put.default)

@@ -88,4 +88,6 @@ def bmm(w: Lowering, call: Call) -> None:
 
 def inner(w: Lowering, a: int, b: int) -> int:
     x, y = w.graph.values[a], w.graph.values[b]
+    if x.shape[-1] == 1 and x.shape[:-2] == y.shape[:-2]:  # an outer product: number by number, with its neighbours
+        return w.op(aten.mul.Tensor, Ref(a), Ref(b))
     return w.graph.add("inner", (a, b), (*x.shape[:-1], y.shape[-1]), x.dtype, None, w.line)

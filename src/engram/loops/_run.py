@@ -11,6 +11,7 @@ from engram.loops._graph import RowSum
 from engram.loops._layout import Arrays, Span
 from engram.loops._products import column_sums, matmul
 from engram.loops._program import Plan, Source, used
+from engram.loops._slots import record_bytes
 
 CHUNK_BYTES = 4 * 2**20
 """What a chunk needs beside the sequence: enough rows for a product, few enough for the cache."""
@@ -50,8 +51,8 @@ def forward(
     changes = Changes(plan, tensors, rows, start[0]) if keep else None
     arrays = Arrays(tensors | {f"drive{k}": drive for k, drive in enumerate(drives)}, start)
     carried = list(start)
-    widths = [*plan.hoisted_arrays.values(), *(before for before, _ in plan.forward.changes.values())]
-    for chunk in span.chunks(width_of(plan, widths), _bytes(executor), backwards=False):
+    width = width_of(plan, plan.hoisted_arrays.values()) + record_bytes(plan)
+    for chunk in span.chunks(width, _bytes(executor), backwards=False):
         hoist(plan, shared, arrays, chunk)
         if changes is not None:
             changes.make_room(arrays, chunk)
@@ -111,9 +112,8 @@ def backward(
     }
     outputs = loop_outputs(plan, [plan.gradients[k] for k in range(count) if needs[k]], weights_wanted)
     widths = [*(plan.hoisted_arrays.values() if plan.hoist_again else ()), *outputs.values()]
-    widths += list(loop.rebuilt.values())
     start_rebuilding(plan, arrays)
-    for chunk in span.chunks(width_of(plan, widths), _bytes(executor), backwards=True):
+    for chunk in span.chunks(width_of(plan, widths) + record_bytes(plan), _bytes(executor), backwards=True):
         rows = chunk.rows.stop - chunk.rows.start
         if plan.hoist_again:
             hoist(plan, shared, arrays, chunk)

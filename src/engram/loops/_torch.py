@@ -35,20 +35,44 @@ def run(program: Program, graph: Graph, shared: Environment, arrays: Arrays, car
     writes = [arrays.steps(Source(name), span) for name in wanted]
     buffers = [arrays.tensors[f"rebuilt{k}"] for k in program.rebuilt]
     noted = [(arrays.steps(Source(f"slots{k}"), span), arrays.steps(Source(f"old{k}"), span)) for k in program.rebuilt]
+    late = [n for n, k in enumerate(program.rebuilt) if k in program.late]
+    written = {field for field, _ in program.puts.values()}
+    single = [k in written for k in program.rebuilt]
     state, slots = tuple(carried), room
     for t in span.order():
         k, m = t - span.start, span.alive[t]
         if slots and len(slots[0]) != m:
             slots = [slot[:m] for slot in room]
         whole = m == len(state[0]) if state else True
-        for n, (places, old) in enumerate(noted):  # a new tensor: somebody may keep a view of the one before
-            changed = places[k].view(m, -1, *[1] * (buffers[n].dim() - 2))
-            buffers[n] = torch.cat([torch.where(changed, old[k], buffers[n][:m]), buffers[n][m:]])
+        for n, (places, old) in enumerate(noted):
+            if n not in late:
+                buffers[n] = taken_back(buffers[n], places[k], old[k], single[n])
         before = [*(buffer[:m] for buffer in buffers), *(state if whole else (s[:m] for s in state))]
         new = step(m, *[rows[k] for rows in reads], *before, *[rows[k] for rows in writes], *slots)
+        for n in late:
+            buffers[n] = taken_back(buffers[n], noted[n][0][k], noted[n][1][k], single[n])
         state = new if whole else tuple(torch.cat([n, s[m:]]) for n, s in zip(new, state, strict=True))
     carried[:] = state
     arrays.tensors |= {f"rebuilt{k}": buffer for k, buffer in zip(program.rebuilt, buffers, strict=True)}
+
+
+def taken_back(buffer: Tensor, slots: Tensor, old: Tensor, single: bool) -> Tensor:
+    """A buffer with what was in its slots before a step: a new tensor, for somebody may keep a view of the one given.
+
+    Args:
+        slots: ``(m, R)``, the numbers of slots, -1 for none.
+        old: ``(m, R, *slot)``.
+        single: R slots were written one after the other; else all are there, each at its place.
+    """
+    rows, ones = len(slots), [1] * (buffer.dim() - 2)
+    found = buffer[:rows]
+    if not single:
+        return torch.cat([torch.where((slots >= 0).view(rows, -1, *ones), old, found), buffer[rows:]])
+    numbers = torch.arange(buffer.shape[1], device=slots.device, dtype=slots.dtype)
+    for n in reversed(range(slots.shape[1])):
+        here = (slots[:, n : n + 1] == numbers).view(rows, -1, *ones)
+        found = torch.where(here, old[:, n : n + 1], found)
+    return torch.cat([found, buffer[rows:]])
 
 
 def run_nodes(graph: Graph, nodes: Iterable[Node], found: Environment) -> None:

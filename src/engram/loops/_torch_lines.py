@@ -88,6 +88,8 @@ def line(graph: Graph, node: Node, constants: list[Any]) -> str:
             return f"torch.gather({x}, {info + lead}, {_index(values, node)})"
         case "scatter_add":
             return f"{x}.scatter_add({info + lead}, {_index(values, node)}, {name(node.args[2])})"
+        case "put":
+            return f"{x}.scatter({info + lead}, {_index(values, node)}, {name(node.args[2])})"
         case "reduce":
             what, axes, keep = info
             constants.append(_reduce)

@@ -99,7 +99,10 @@ class _Text:
         self.places = {array: value for array, value in program.writes.items() if array in wanted}
         self.changes = {k: pair for k, pair in program.changes.items() if f"slots{k}" in wanted}
         carried = [after for _, after in program.carried]
+        self.writes = {k: [v for v, (field, _) in program.puts.items() if field == k] for k in self.changes}
+        slots = [a for node in program.nodes if node.result in program.puts for a in node.args]
         self.last = [*self.places.values(), *carried, *(value for pair in self.changes.values() for value in pair)]
+        self.last += slots if self.changes else []
         """What is still read when all lines have run."""
         self.nodes = used(program.nodes, self.last)
         self.uses = Counter(self.last) + Counter(a for node in self.nodes for a in node.args)
@@ -114,7 +117,7 @@ class _Text:
         body = [item.written() for item in lines]
         body += [f"{array}.copy_({name(value)})" for array, value in self.places.items() if array not in filled]
         for k, (a, b) in self.changes.items():
-            body += [f"slots{k}.copy_(({name(b)} != {name(a)}).flatten(2).any(2))", f"old{k}.copy_({name(a)})"]
+            body += self.noted(k, a, b)
         read = [*map(name, (*program.reads, *program.rebuilt.values(), *(before for before, _ in program.carried)))]
         slots = [f"slot{k}" for k in range(len(self.slots))]
         products = {node.args[1] for node in self.nodes if node.kind == "product"}
@@ -129,6 +132,23 @@ class _Text:
                 "    return step",
             ]
         )
+
+    def noted(self, k: int, before: int, after: int) -> list[str]:
+        """Which slots of a buffer change, and what was in them."""
+        if not self.writes[k]:
+            numbers = f"torch.arange({name(before)}.shape[1], dtype=slots{k}.dtype, device=device)"
+            changed = f"({name(after)} != {name(before)}).flatten(2).any(2)"
+            return [f"slots{k}.copy_(torch.where({changed}, {numbers}, -1))", f"old{k}.copy_({name(before)})"]
+        found = []
+        for n, value in enumerate(self.writes[k]):
+            base, index, _ = self.makers[value].args
+            at = f"{name(index)}.expand(m, {''.join(f'{size}, ' for size in self.graph.values[index].shape)})"
+            found += [
+                f"old{k}[:, {n} : {n + 1}] = {name(base)}.gather(1, {at})",
+                f"changed = ({name(value)}.gather(1, {at}) != old{k}[:, {n} : {n + 1}]).flatten(1).any(1)",
+                f"slots{k}[:, {n}] = torch.where(changed, {at}.flatten(1)[:, 0], -1)",
+            ]
+        return found
 
     def lines(self) -> list[_Line]:
         joined = {node.result: self.joined(node) for node in self.nodes}

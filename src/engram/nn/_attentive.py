@@ -159,7 +159,8 @@ class AttentiveCell(BareCell):
             aligned = self._per_head(torch.tanh(query + keys) * self.weight_align)
         if bias is not None:
             aligned = aligned + bias[:, None]
-        return torch.where(valid[:, None], aligned, -inf).softmax(-1)
+        absent = torch.zeros_like(valid, dtype=s.dtype).masked_fill(~valid, -inf)
+        return (aligned + absent[:, None]).softmax(-1)  # the gradient of a sum need not know what is absent
 
     def _per_head(self, rows: Tensor) -> Tensor:
         """``(B, K, n)`` summed over the units of each head: ``(B, heads, K)``."""

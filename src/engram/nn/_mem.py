@@ -5,8 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engram import loops
+from engram.maps import observed
 from engram.nn._attentive import AttentiveCell
 from engram.nn._lstm import LSTMCell
+from engram.nn._mem_loop import run_all_past
 from engram.nn._rnn import RNNCell
 from engram.state import Field, State
 
@@ -33,15 +36,26 @@ class MemCell(AttentiveCell):
         h, others = self.inner_step(drive, state)
         t = state.t + 1
         new = {"memory": h, "keys": self.keys(h), "made": t}
-        names = self.memory_fields()
-        grown = {
-            name: torch.cat([getattr(state, name), new[name][:, None]], 1)  # type: ignore[index]
-            for name in names
-            if name != "t"
-        }
-        weights = self.weights(state.s, grown.get("keys"), grown["made"] > 0)
-        s = self.combined(h, self.context(weights, grown["memory"]))
+        lists = [name for name in self.memory_fields() if name != "t"]
+        grown = {name: torch.cat([getattr(state, name), new[name][:, None]], 1) for name in lists}  # type: ignore[index]
+        s, weights = self.attend(state.s, h, grown)
         return type(state)(h, s, *others, *grown.values(), t), weights
+
+    def attend(self, s: Tensor, h: Tensor, seen: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """The new s, and the weights, of the memory, keys and steps that are seen."""
+        weights = self.weights(s, seen.get("keys"), seen["made"] > 0)
+        return self.combined(h, self.context(weights, seen["memory"])), weights
+
+    def run(self, input: Tensor, state: State, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, State]:
+        """All steps, in memory that grows with T, not with its square.
+
+        Packed rows run in the plain loop, and so does all that torch follows or transforms.
+        """
+        if sizes is not None or observed() or loops.needs_plain(state.s):
+            return super().run(input, state, sizes, reverse)
+        cell = self.with_built_weights()
+        with loops.without_autocast(input):
+            return run_all_past(cell, cell.drive(input), state, reverse)
 
 
 class MemRNNCell(MemCell, RNNCell):

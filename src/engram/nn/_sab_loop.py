@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engram.loops import needs_plain, scan, with_other_tensors, without_autocast
+from engram.loops import needs_plain, scan, tensors_of, with_tensors, without_autocast
 from engram.maps import observed
 from engram.state import State, parts
 
@@ -218,7 +218,8 @@ def _read_backwards(
 def _plain_gradients(ctx: Any, grads: tuple[Tensor | None, ...], *tensors: Tensor) -> list[Tensor | None]:
     """By the plain loop, to be differentiated again."""
     drive, weight_hh, weight_score, *state = tensors
-    cell = with_other_tensors(ctx.cell, weight_hh=weight_hh, weight_score=weight_score)
+    weights = {"weight_hh": weight_hh, "weight_score": weight_score}
+    cell = with_tensors(ctx.cell, {**tensors_of(ctx.cell), **weights})
     start = type(cell.fields())(*state)
     output, final = scan(cell.step, drive, start, None, False, cell.output, cell.fields())
     made = [(o, g) for o, g in zip((output, *parts(final)), grads, strict=True) if g is not None]
