@@ -57,8 +57,16 @@ class SABCell(LSTMCell):
         self.k = check_size("k", k)
         self.attn_every = check_size("attn_every", attn_every)
         self.trunc = check_size("trunc", trunc, least=0)
-        options = {"initial_state": initial_state, "laws": laws, "device": device, "dtype": dtype}
-        super().__init__(input_size, hidden_size, bias=bias, chrono=chrono, **options)
+        super().__init__(
+            input_size,
+            hidden_size,
+            bias=bias,
+            chrono=chrono,
+            initial_state=initial_state,
+            laws=laws,
+            device=device,
+            dtype=dtype,
+        )
         self.declare("weight_score", 2 * hidden_size, law=Normal(0.01))
 
     def fields(self) -> Any:
@@ -76,7 +84,7 @@ class SABCell(LSTMCell):
     def output_size(self) -> int:
         return 2 * self.hidden_size
 
-    def step(self, drive: Tensor, state: SABState) -> SABState:
+    def step(self, drive: Tensor, state: Any) -> Any:
         time = state.time + 1
         h, c = state.h, state.c
         if self.trunc:

@@ -31,7 +31,7 @@ def run_sparse(cell: Any, input: Tensor, state: Any, reverse: bool) -> tuple[Ten
     """All steps: outputs ``(T, B, 2H)`` and the last state, as the plain loop gives them."""
     with without_autocast(input):
         drive = cell.drive(input.flip(0) if reverse else input)
-        output, *final = SparseLoop.apply(cell, drive, cell.weight_hh, cell.weight_score, *state)  # type: ignore[no-untyped-call]
+        output, *final = SparseLoop.apply(cell, drive, cell.weight_hh, cell.weight_score, *state)
     return output.flip(0) if reverse else output, type(state)(*final)
 
 
