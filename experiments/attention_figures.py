@@ -1,6 +1,6 @@
 """Figures of trained attention networks (Kerg 2022, Figs. 4.2, B.1, B.8, B.9): gradients, memory, heat maps.
 
-    python experiments/attention_figures.py gradients docs/results/attention-gradients.svg RUN [RUN ...]
+    python experiments/attention_figures.py gradients docs/results/attention-trained.svg RUN [RUN ...]
     python experiments/attention_figures.py trade-off docs/results/attention-trade-off.svg RUN [RUN ...]
     python experiments/attention_figures.py heat docs/results/attention-heat.svg RUN [RUN ...]
 

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attention_gradients
 import identification
 import sweep_figures
 import training_copy
@@ -22,19 +23,8 @@ from engram import bench
 from engram.cli import main
 from engram.report import plot_atlas
 
-BENCHES = (
-    "attention",
-    "cells",
-    "certify",
-    "ensemble",
-    "layers",
-    "linear",
-    "maps",
-    "products",
-    "runs",
-    "token",
-    "train",
-)
+BENCHES = ("attention", "cells", "certify", "ensemble", "layers", "linear", "maps", "products", "runs", "tasks",
+           "token", "train")  # fmt: skip
 SPECTRA = ("exprnn", "nnrnn", "rnn", "scornn", "urnn")
 TABLES = Path(__file__).parents[1] / "docs" / "results"
 PROBES = {"exprnn": "engram.nn:ExpRNN", "lstm": "torch.nn:LSTM"}
@@ -56,6 +46,7 @@ FIGURES: dict[str, Callable[[Path], None]] = {
         if (TABLES / f"bench-{name}.json").exists()
     },
     "atlas": partial(stored, plot_atlas, "atlas"),
+    "attention-gradients": attention_gradients.plot,
     "identification": identification.plot,
     "training-copy": training_copy.plot,
     **{name: partial(plot, name) for name, plot in sweep_figures.PLOTS.items() if (TABLES / f"{name}.json").exists()},

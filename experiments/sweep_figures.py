@@ -91,6 +91,8 @@ def plot_widths(name: str, results: Path) -> None:
             for depth in sorted({row["layers"] for row in rows}):
                 _line(axes, [row for row in rows if row["layers"] == depth], x, COLORS[depth], SHAPES[depth])
             axes.set(xlabel=label)
+            axes.locator_params(axis="x", nbins=5)  # numbers of parameters are long
+            axes.xaxis.set_major_formatter("{x:,.0f}")
             if name == "depth-lag-copy":
                 axes.set(yscale="log")
             else:

@@ -7,6 +7,7 @@ entropies, the published probabilities) is tested with the fixture ``real_data``
 
 import gzip
 import hashlib
+import io
 import json
 import os
 import random
@@ -15,9 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from engram.tasks import _images, _pautomac, _shakespeare, _text
 from engram.tasks._data_files import FILES
+from engram.tasks.relational import _shapes
 
 PUBLISHED = dict(FILES)
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
@@ -35,6 +38,7 @@ def write(folder: Path) -> None:
         **_image_files("fashion_mnist", seed=2),
         **_text_files(),
         **_automaton_files(),
+        **_shape_files(),
     }
     table: dict[str, dict[str, tuple[int, str]]] = {}
     for name, content in made.items():
@@ -65,6 +69,9 @@ def _forget() -> None:
         kept.cache_clear()
     for kept in (_pautomac.strings, _pautomac._baseline):
         kept.cache_clear()
+    tables = (_shapes.plain_table, _shapes.coloured_table, _shapes.separated_table, _shapes.sized_table)
+    for kept in (_shapes.published, *tables):
+        kept.cache_clear()
 
 
 def _image_files(folder: str, seed: int) -> dict[str, bytes]:
@@ -82,6 +89,18 @@ def _image_files(folder: str, seed: int) -> dict[str, bytes]:
         files[f"{folder}/{part}-images-idx3-ubyte"] = header + images.tobytes()
         header = struct.pack(">II", 0x801, count)
         files[f"{folder}/{part}-labels-idx1-ubyte"] = header + np.tile(classes, count // 20).tobytes()
+    return files
+
+
+def _shape_files() -> dict[str, bytes]:
+    """White images; the k-th has k + 1 dark pixels."""
+    files = {}
+    for number in range(100):
+        image = np.full((32, 32), 255, np.uint8)
+        image.flat[300 : 301 + number] = 40
+        written = io.BytesIO()
+        Image.fromarray(image).save(written, "png")
+        files[f"esbn_shapes/{number}.png"] = written.getvalue()
     return files
 
 

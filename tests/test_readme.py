@@ -28,6 +28,7 @@ def test_code_of_the_readme_runs() -> None:
 
 ELSEWHERE = {"clients.md", "models.md"}  # run by tests/clients and tests/models
 BLOCKS = {
+    "attention.md": 5,
     "baselines.md": 3,
     "interop.md": 6,
     "runs.md": 1,

@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from engram.certify import CLAIMS, Claim, DelayClaim, ParamsClaim, certify
+from engram.certify import (
+    CLAIMS,
+    AttentionDecayClaim,
+    AttentionPathsClaim,
+    Claim,
+    DelayClaim,
+    ParamsClaim,
+    certify,
+)
 from engram.certify._delay import copies
 from engram.exact import PRIME, ExactNetwork
-from engram.theory import shift_register
+from engram.theory import ClosedForms, NegativeEigenvalue, shift_register
 
 FORGED: dict[str, dict[str, Any]] = {
     # modes 3, rank 2, steps 6: at least 8, at most 18
@@ -92,6 +100,49 @@ FORGED: dict[str, dict[str, Any]] = {
         "the rank of two copies is too low": {"rank_of_two_copies": 3},
         "two copies need more states": {"rank_of_two_copies": 8},
     },
+    # hidden 2, steps 3: of 24 variants 36 numbers of E and F, 48 of paths, and those of the weights
+    "attention-paths": {
+        "a number of E or F differs": {"equal_exactly": [863, 1152, 456]},
+        "a path differs": {"equal_exactly": [864, 1151, 456]},
+        "a gradient differs": {"equal_exactly": [864, 1152, 455]},
+        "a number of E or F differs in float64": {"equal_in_float64": [863, 1152, 456]},
+        "a path differs in float64": {"equal_in_float64": [864, 1151, 456]},
+        "a gradient differs in float64": {"equal_in_float64": [864, 1152, 455]},
+        "fewer are compared": {
+            "compared": [863, 1152, 456],
+            "equal_exactly": [863, 1152, 456],
+            "equal_in_float64": [863, 1152, 456],
+        },
+        "nothing is compared": {"compared": [0] * 3, "equal_exactly": [0] * 3, "equal_in_float64": [0] * 3},
+        "a variant is missing": {"variants": 23},
+    },
+    # t = 5, lambda = -1/2: from T = 14 on
+    "attention-decay": {
+        "an earlier start": {"start": 13},
+        "a later start with the numbers of this one": {"start": 15},
+        "a start before the change": {"start": 4},
+        "another state at the start": {"base": ["1099670/2471040", "-191141/3706560"]},
+        "another distance at the start": {"base": ["1099669/2471040", "-191142/3706560"]},
+        "a constant too small": {"upper_constant": "341596/500000"},
+        "no lower bound": {"lower_constant": "0"},
+        "a lower bound too large": {"lower_constant": "898638/1000000"},
+        "another coefficient of the ratio": {"ratio_polynomial": ["3304/81", "28/3", "5/9"]},
+        "one coefficient less": {"ratio_polynomial": ["3304/81", "28/3"]},
+        "another lower polynomial": {"lower_polynomial": ["167732/27", "182896/81", "7909/27", "49/3", "-1/3"]},
+        "another upper polynomial": {"upper_polynomial": ["0"]},
+        "no exponent": {"exponents": []},
+        "an exponent of another eigenvalue": {"exponents": [["sum", "-0.5", "-1.3333"]] * 16},
+    },
+    # attended 4, depth 3, gap 6, steps 30
+    "attention-sparse": {
+        "the printed power of kappa": {"relays": [3, "1/64"]},
+        "another power of lambda": {"relays": [2, "1/256"]},
+        "another polynomial": {"closed_form": False},
+        "the recurrence comes earlier": {"second_power": 8},
+        "a gradient below its bound": {"least": "255/256"},
+        "fewer gradients": {"gradients_of_depth": [82, 140, 17, 0]},
+        "depths above the largest": {"gradients_of_depth": [82, 140, 17, 0, 1]},
+    },
 }
 
 
@@ -116,6 +167,41 @@ def test_false_numbers_do_not_hold(name: str, case: str, true: dict[str, Any]) -
     assert forged.keys() <= true[name].keys()
     assert all(true[name][key] != value for key, value in forged.items())
     assert not claim.holds({**true[name], **forged})
+
+
+def test_every_exponent_counts(true: dict[str, Any]) -> None:
+    """0.002 from the prediction, at any of the eigenvalues; 0.0005 is allowed."""
+    claim, found = make("attention-decay"), true["attention-decay"]
+    for place, (combine, value, measured) in enumerate(found["exponents"]):
+        for error, holds in ((0.002, False), (-0.002, False), (0.0005, True)):
+            rows = list(found["exponents"])
+            rows[place] = [combine, value, f"{float(measured) + error:.4f}"]
+            assert claim.holds({**found, "exponents": rows}) is holds
+
+
+def test_a_proof_from_a_later_start_holds(true: dict[str, Any]) -> None:
+    """What is checked are the inequalities, not that the start is the least."""
+    claim = AttentionDecayClaim()
+    proof = NegativeEigenvalue(1, 2)
+    m, d = proof.base(5, 40)
+    later = {
+        "start": 40,
+        "base": [str(m), str(d)],
+        "upper_constant": str(proof.above(40, m)),
+        "lower_constant": str(proof.below(40, m)),
+        **{f"{name}_polynomial": [str(x) for x in numbers] for name, numbers in proof.polynomials(40).items()},
+    }
+    assert claim.holds({**true["attention-decay"], **later})
+
+
+@pytest.mark.parametrize("name", ["X", "Y"])
+def test_wrong_closed_forms_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the arithmetic to the verdict: without X or Y, which the theorems leave out, E, F and paths differ."""
+    monkeypatch.setattr(ClosedForms, name, lambda self, i, tau: self.weights.V * 0)
+    found = certify(AttentionPathsClaim(2, 3))
+    assert not found.holds
+    for kind in ("equal_exactly", "equal_in_float64"):
+        assert [a < b for a, b in zip(found.found[kind], found.found["compared"], strict=True)] == [True, True, False]
 
 
 @pytest.mark.parametrize("name", ["tt-equal-cores", "rac-shallow", "rac-deep", "rac-conjecture", "rac-upper"])

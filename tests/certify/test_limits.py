@@ -75,6 +75,12 @@ def forged(path: Path, name: str, **sizes: int) -> Path:
         ("automaton", {"steps": 10**6}, "max_seconds"),
         ("cp-rank", {"inputs": 10**6}, "max_memory"),
         ("rac-shallow", {"modes": 10**9, "templates": 1}, "max_memory"),
+        ("attention-paths", {"steps": 60}, "max_seconds"),
+        ("attention-paths", {"hidden": 10**4}, "max_memory"),
+        ("attention-decay", {"numerator": 98, "denominator": 99}, "max_seconds"),
+        ("attention-decay", {"denominator": 10**6}, "max_memory"),
+        ("attention-sparse", {"attended": 10**8}, "max_memory"),
+        ("attention-sparse", {"steps": 10**4}, "max_memory"),
     ],
 )
 def test_what_a_stranger_sent(name: str, sizes: dict[str, int], limit: str, tmp_path: Path, capsys: Any) -> None:
@@ -151,6 +157,9 @@ TIMED = {
     "cp-rank": {"hidden": 500, "inputs": 2, "rank": 3},
     "rac-deep": {"modes": 2, "channels": 20, "steps": 18},
     "tt-equal-cores": {"modes": 2, "rank": 3, "steps": 20},
+    "attention-paths": {"hidden": 3, "steps": 6},
+    "attention-decay": {"numerator": 19, "denominator": 20},
+    "attention-sparse": {"attended": 4, "depth": 3, "steps": 600},
 }
 
 

@@ -64,3 +64,41 @@ def test_layers_with_and_without_a_matrix() -> None:
 def test_seeds_that_torch_would_not_take(words: list[str], seed: str, fault: str, capsys: Any) -> None:
     assert main([*words, "--seed", seed]) == 2
     assert capsys.readouterr().err == f"engram: --seed must be {fault}, got {seed}\n"
+
+
+def test_task_with_its_options(tmp_path: Path, capsys: Any) -> None:
+    """The options of the task that is named are options of the command."""
+    path = tmp_path / "sheet.png"
+    words = ["plot", "task", "same-different", "--holdout", "98", "--spurious", "--shapes", "glyphs"]
+    assert main([*words, "--examples", "3", "--split", "test", "-o", str(path)]) == 0
+    assert capsys.readouterr().out.split("\n")[0] == "3 examples"
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+TASK_MISTAKES = {
+    "no task": ([], "engram plot task needs TASK, one of copy, "),
+    "unknown task": (["copi"], "unknown task 'copi'"),
+    "holdout": (["rmts", "--holdout", "97"], "--holdout must be 0 or from 5 to 95: of the 100 shapes rmts needs 5 "),
+    "number": (["dist-n", "--number", "60"], "--number must be from 2 to 49 with holdout=50: "),
+    "rule": (["relational-game", "--rule", "left"], "unknown --rule 'left': expected one of between, colour-shape, "),
+    "another's option": (["copy", "--spurious"], "unknown option --spurious of engram plot task"),
+    "split": (["copy", "--split", "tset"], "unknown split 'tset': expected one of test, train, valid"),
+}
+
+
+@pytest.mark.parametrize("case", TASK_MISTAKES)
+def test_mistakes_of_plot_task(case: str, capsys: Any) -> None:
+    words, message = TASK_MISTAKES[case]
+    assert main(["plot", "task", *words]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_help_of_a_task_shows_its_options(capsys: Any) -> None:
+    assert main(["plot", "task", "dist-n", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "--restricted" in out
+    assert "--number" in out
+    assert main(["plot", "task", "--help"]) == 0
+    assert "--restricted" not in capsys.readouterr().out

@@ -573,6 +573,15 @@ def test_resume_after_ctrl_c(told: Any, monkeypatch: pytest.MonkeyPatch, capsys:
     assert equal_weights("runs/cut", "runs/whole")
 
 
+def test_a_run_that_diverges_is_no_refusal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1, one line that says what to change, and a run directory that says the same."""
+    words = ["train", "adding", "--length", "5", "--model", "rnn", "--activation", "identity", "--hidden", "4"]
+    assert main([*words, "--steps", "9", "--batch", "2", "--lr", "1e30", "--clip", "0", "--name", "far"]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(r"engram: the loss is (nan|inf) at step \d\. .* smaller --lr \(now 1e\+30\).*", last)
+    assert RunDirectory("runs/far").status == "failed"
+
+
 def test_evaluate_a_stopped_run(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         stop_at(1, patch)

@@ -16,7 +16,7 @@ from engram.errors import RunError
 from engram.maps import haar
 from engram.runs import compare_runs
 from engram.sweep import make_plan, read_sweep, rows_of
-from engram.tasks import Copy
+from engram.tasks import Copy, IdentityRules
 from engram.theory import sizings
 from engram.train import RateTest, RunDirectory, Settings
 from made_runs import make_run
@@ -26,7 +26,8 @@ from tiers import slow, slow_but
 HERE = Path(__file__).parents[2]
 RESULTS, EXPERIMENTS = HERE / "docs" / "results", HERE / "experiments"
 PLOTTED = ("atlas", *(f"bench-{name}" for name in ("cells", "certify", "ensemble", "layers", "linear", "maps")),
-           "bench-products", "bench-runs", "bench-token", "bench-train", "identification", "training-copy",
+           "bench-products", "bench-runs", "bench-tasks", "bench-token", "bench-train", "identification",
+           "training-copy",
            *(path.stem for path in sorted((EXPERIMENTS / "sweeps").glob("*.toml"))
              if (RESULTS / f"{path.stem}.json").exists()))  # fmt: skip
 """From the numbers beside them."""
@@ -63,7 +64,8 @@ def compare(path: Path) -> None:
 
 PLOTS = {
     **{f"plot_{name}": lambda path, name=name: getattr(bench, f"plot_{name}")(stored(f"bench-{name}"), path)
-       for name in ("cells", "certify", "ensemble", "layers", "linear", "maps", "products", "runs", "token", "train")},
+       for name in ("cells", "certify", "ensemble", "layers", "linear", "maps", "products", "runs", "tasks", "token",
+                    "train")},
     "plot_atlas": lambda path: report.plot_atlas(stored("atlas"), path),
     "plot_compare": compare,
     "plot_curves": curves,
@@ -73,6 +75,7 @@ PLOTS = {
     "plot_rac": lambda path: report.plot_rac(3, 6, path),
     "plot_recall": recall,
     "plot_sizes": lambda path: report.plot_sizes(sizings(200, 1, None), path, "linear RNNs that copy, lag 200"),
+    "plot_task": lambda path: report.plot_task(IdentityRules(50, "glyphs"), path),
     "plot_spectrum": lambda path: report.plot_spectrum(haar(12) + torch.randn(12, 12), path, "twelve"),
 }  # fmt: skip
 

@@ -339,7 +339,7 @@ def test_a_crash_while_writing_leaves_no_file(tmp_path: Path, site: Path, monkey
 def test_every_file_has_a_source_and_a_sum() -> None:
     real = {folder: files for folder, files in FILES.items() if folder not in ("toy", "text")}
     assert set(real) == set(SOURCES) - {"toy", "text"}
-    assert [len(files) for files in real.values()] == [4, 4, 1, 3, 60]
+    assert [len(files) for files in real.values()] == [4, 4, 1, 3, 100, 60]
     assert all(size > 0 and len(bytes.fromhex(sha)) == 32 for files in real.values() for size, sha in files.values())
 
 

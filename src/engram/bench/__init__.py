@@ -9,6 +9,7 @@ from engram.bench._figure import (
     plot_maps,
     plot_products,
     plot_runs,
+    plot_tasks,
     plot_token,
     plot_train,
 )
@@ -31,6 +32,8 @@ from engram.bench.products import TARGETS as PRODUCT_TARGETS
 from engram.bench.products import bench_products
 from engram.bench.runs import TARGETS as RUNS_TARGETS
 from engram.bench.runs import bench_runs
+from engram.bench.tasks import TARGETS as TASK_TARGETS
+from engram.bench.tasks import bench_tasks
 from engram.bench.token import TARGETS as TOKEN_TARGETS
 from engram.bench.token import bench_token
 from engram.bench.train import TARGETS as TRAIN_TARGETS
@@ -46,6 +49,7 @@ __all__ = [
     "MAP_TARGETS",
     "PRODUCT_TARGETS",
     "RUNS_TARGETS",
+    "TASK_TARGETS",
     "TOKEN_TARGETS",
     "TRAIN_TARGETS",
     "bench_attention",
@@ -57,6 +61,7 @@ __all__ = [
     "bench_maps",
     "bench_products",
     "bench_runs",
+    "bench_tasks",
     "bench_token",
     "bench_train",
     "plot_attention",
@@ -68,6 +73,7 @@ __all__ = [
     "plot_maps",
     "plot_products",
     "plot_runs",
+    "plot_tasks",
     "plot_token",
     "plot_train",
 ]

@@ -159,6 +159,14 @@ def plot_runs(result: Result, path: Path) -> None:
     _plot_bars(ratios, "time until all runs are done / time of one run alone", path)
 
 
+def plot_tasks(result: Result, path: Path) -> None:
+    """Plot the time of a generator of sequences over that of one in plain Python. SVG or PNG."""
+    times = {(row["case"], row["contestant"]): row["median_ms"] for row in result["rows"]}
+    plain = next(iter(times))[1]
+    ratios = {f"{case}, {who}": time / times[case, plain] for (case, who), time in times.items() if who != plain}
+    _plot_bars(ratios, "time of a sequence / time of one made in plain Python", path)
+
+
 def plot_ensemble(result: Result, path: Path) -> None:
     """Plot the time of eight seeds, as one and by two workers, over that of one alone. SVG or PNG."""
     times = {(row["case"], row["contestant"]): row["median_ms"] for row in result["rows"]}

@@ -16,7 +16,7 @@ from engram.bench._size import Kind, Size
 from engram.errors import OptionError
 
 
-class Worker:
+class SecondProcess:
     """Builds layers in a process of its own, and times a training step there each time it is asked.
 
     It waits while others run, so that its contestants can take turns with those of this process; what it reports are

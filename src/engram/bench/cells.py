@@ -14,7 +14,7 @@ from engram.bench._measure import geomean, interleaved, machine, spread
 from engram.bench._memory import peak_memory
 from engram.bench._peers import race_peers
 from engram.bench._size import Size
-from engram.bench._worker import Worker
+from engram.bench._worker import SecondProcess
 from engram.bench._worker_program import make_layer
 from engram.bench.layers import MEMORY, QUICK, SIZES
 from engram.bench.token import token_ratios
@@ -72,7 +72,7 @@ def bench_cells(
     peers: list[dict[str, Any]] = []
     summary: dict[str, dict[str, float]] = {}
     try:
-        with Worker(ENGRAM_COMPILE="0") as worker:
+        with SecondProcess(ENGRAM_COMPILE="0") as worker:
             for threads in (1,) if quick else (1, 2):
                 torch.set_num_threads(threads)
                 for size in QUICK if quick else SIZES:
@@ -102,7 +102,7 @@ def _missing(names: list[str]) -> list[str]:
 
 
 def _race(
-    size: Size, threads: int, names: list[str], repeats: int, worker: Worker, notes: list[str]
+    size: Size, threads: int, names: list[str], repeats: int, worker: SecondProcess, notes: list[str]
 ) -> list[dict[str, Any]]:
     """One size: the rows of all contestants."""
     input, gradient = torch.randn(size.T, size.B, size.D), torch.randn(size.T, size.B, size.H)

@@ -12,7 +12,7 @@ from engram.bench._contestants import ENGRAM, contestants, training_step
 from engram.bench._measure import geomean, interleaved, machine, spread
 from engram.bench._memory import peak_memory
 from engram.bench._size import Kind, Size
-from engram.bench._worker import Worker
+from engram.bench._worker import SecondProcess
 from engram.nn import RNN
 
 SHAPES = ((220, 10, 128), (784, 128, 128), (200, 128, 256), (200, 100, 512), (2000, 16, 128))
@@ -66,7 +66,7 @@ def bench_layers(
     before = torch.get_num_threads()
     rows: list[dict[str, Any]] = []
     try:
-        with nullcontext() if against is None else Worker(against) as earlier:
+        with nullcontext() if against is None else SecondProcess(against) as earlier:
             for threads in (1,) if quick else (1, 2):
                 torch.set_num_threads(threads)
                 for size in QUICK if quick else SIZES:

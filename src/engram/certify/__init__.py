@@ -1,5 +1,8 @@
 """Claims about networks of concrete sizes, decided by exact arithmetic and written as files that anyone can check."""
 
+from engram.certify._attention_decay import AttentionDecayClaim
+from engram.certify._attention_paths import AttentionPathsClaim
+from engram.certify._attention_sparse import AttentionSparseClaim
 from engram.certify._automaton import AutomatonClaim
 from engram.certify._certificate import Certificate, certify
 from engram.certify._claim import Claim, Found, RankClaim
@@ -22,6 +25,9 @@ __all__ = [
     "CLAIMS",
     "DAY",
     "PRIME",
+    "AttentionDecayClaim",
+    "AttentionPathsClaim",
+    "AttentionSparseClaim",
     "AutomatonClaim",
     "CPRankClaim",
     "Certificate",

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any, ClassVar, Protocol
 
+from flint import fmpq, fmpz
+
 from engram.certify._cost import DAY, MB, Cost, check_large, check_limits, power, rank_seconds
 from engram.exact import FieldMatrix, Residues
 
@@ -69,6 +71,16 @@ def many(count: int, what: str) -> str:
     ('1 layer', '2 layers')
     """
     return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def rational(number: str) -> fmpq:
+    """A text such as 3/4 as a number; Python's own integers refuse texts of more than 4300 digits.
+
+    >>> rational("-3/4") * 4, rational("2")
+    (-3, 2)
+    """
+    whole, _, part = number.partition("/")
+    return fmpq(fmpz(whole), fmpz(part or "1"))
 
 
 class Grid(Protocol):

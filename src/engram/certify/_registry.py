@@ -1,5 +1,8 @@
 """All claims, by name. A new claim is added here."""
 
+from engram.certify._attention_decay import AttentionDecayClaim
+from engram.certify._attention_paths import AttentionPathsClaim
+from engram.certify._attention_sparse import AttentionSparseClaim
 from engram.certify._automaton import AutomatonClaim
 from engram.certify._claim import Claim
 from engram.certify._cp_rank import CPRankClaim
@@ -31,5 +34,8 @@ CLAIMS: dict[str, type[Claim]] = {
         CPRankClaim,
         StateTrackingClaim,
         AutomatonClaim,
+        AttentionPathsClaim,
+        AttentionDecayClaim,
+        AttentionSparseClaim,
     )
 }

@@ -47,7 +47,7 @@ class Help:
     words: tuple[str, ...]
 
     def run(self) -> None:
-        """The catalogue has most pages; ``train`` with a task or a model has one of its own."""
+        """The catalogue has most pages; ``train`` and ``plot task`` with a task have one of their own."""
         page = page_of(self.words) if (sys.stdout.encoding or "").lower().startswith("utf") else None
         if page is None:
             root(self.words).help_print(_chain(self.words))
@@ -61,7 +61,8 @@ def page_of(words: Sequence[str]) -> list[str] | None:
     found: dict[str, Any] = catalogue()["commands"].get(words[0], {}) if words else catalogue()
     if words[1:2] and words[1] in found.get("below", ()):
         found = found["below"][words[1]]
-    return None if words[:1] == ["train"] and len(words) > 1 else found.get("page")
+    depends = (words[:1] == ["train"] and len(words) > 1) or (words[:2] == ["plot", "task"] and len(words) > 2)
+    return None if depends else found.get("page")
 
 
 def _chain(words: Sequence[str]) -> Sequence[str]:
@@ -103,9 +104,10 @@ def root(words: Sequence[str], lines: Mapping[str, str] | None = None) -> App:
 
 
 def command_app(name: str, words: Sequence[str]) -> App:
-    """The app of one command. That of ``train`` depends on the words: task and model have options of their own."""
+    """The app of one command. That of ``train`` depends on the words: task and model have options of their own; so does
+    that of ``plot task``."""
     kind = load(name)
-    return app_of(name, kind) if isinstance(kind, type | Group) else kind(name, list(words[1:]))
+    return app_of(name, kind, words[1:]) if isinstance(kind, type | Group) else kind(name, list(words[1:]))
 
 
 def load(name: str) -> Any:

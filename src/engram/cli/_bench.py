@@ -19,6 +19,7 @@ from engram.bench import (
     MAP_TARGETS,
     PRODUCT_TARGETS,
     RUNS_TARGETS,
+    TASK_TARGETS,
     TOKEN_TARGETS,
     TRAIN_TARGETS,
     attention,
@@ -31,6 +32,7 @@ from engram.bench import (
     bench_maps,
     bench_products,
     bench_runs,
+    bench_tasks,
     bench_token,
     bench_train,
     ensemble,
@@ -46,10 +48,12 @@ from engram.bench import (
     plot_maps,
     plot_products,
     plot_runs,
+    plot_tasks,
     plot_token,
     plot_train,
     products,
     runs,
+    tasks,
     token,
     train,
 )
@@ -107,6 +111,7 @@ RACES: dict[str, Race] = {
     "token": Race(bench_token, plot_token, ("H",), TOKEN_BASE, TOKEN_TARGETS, (len(token.QUICK), len(token.SIZES))),
     "train": Race(bench_train, plot_train, ("case",), "bare loop", TRAIN_TARGETS, (1, len(train.CASES))),
     "runs": Race(bench_runs, plot_runs, ("case",), "1 at once", RUNS_TARGETS, (1, len(runs.CASES))),
+    "tasks": Race(bench_tasks, plot_tasks, ("case",), tasks.PLAIN, TASK_TARGETS, (len(tasks.CASES), len(tasks.CASES))),
     "ensemble": Race(
         bench_ensemble, plot_ensemble, ("case",), ensemble.ALONE, ENSEMBLE_TARGETS, (1, len(ensemble.MODELS))
     ),
@@ -136,6 +141,7 @@ class Bench:
             "train",
             "runs",
             "ensemble",
+            "tasks",
             "linear",
             "products",
             "token",
@@ -145,8 +151,8 @@ class Bench:
         Parameter(name="BENCHMARK"),
     ] = "layers"
     """Layers, every compiled cell (an hour or more), building recurrent matrices, training, several runs at once,
-    several seeds as one, linear recurrences, multiplicative ones, generating token by token, attention by the length
-    of the sequence (time and memory), or certificates."""
+    several seeds as one, sequences of relational tasks, linear recurrences, multiplicative ones, generating token by
+    token, attention by the length of the sequence (time and memory), or certificates."""
     _: KW_ONLY
     quick: bool = False
     """Fewer sizes and one thread, in a few minutes at most."""

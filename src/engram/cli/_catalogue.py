@@ -28,10 +28,10 @@ def options_after(words: list[str]) -> dict[str, Any]:
     if "below" in command:
         command = command["below"].get(words[1] if len(words) > 1 else "", command)
     found = dict(command["options"])
-    if words[:1] == ["train"]:
+    if words[:1] == ["train"] or words[:2] == ["plot", "task"]:
         named = {word.removeprefix("--model=") for word in words}
         model = next((name for name in names("models") if name in named), "exprnn")
-        for what, chosen in (("tasks", named), ("models", {model})):
+        for what, chosen in (("tasks", named), ("models", {model} if words[0] == "train" else set())):
             for row in catalogue()[what]:
                 for name, default in row["options"].items() if row["name"] in chosen else ():
                     flag = f"--{name.replace('_', '-')}"

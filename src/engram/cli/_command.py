@@ -21,17 +21,22 @@ class Group:
     noun: str
     """What one of them is called: a claim, a figure, a conversion."""
     commands: Mapping[str, Any]
-    """Each a dataclass, or a function from its name to an app."""
+    """Each a dataclass, or a function from its name, and the words after it, to an app."""
     default: Any = None
     """The dataclass of the command itself, such as ``engram sweep FILE``; None: one of the commands must follow."""
 
 
-def app_of(name: str, kind: Any) -> App:
-    """The app of a dataclass or a :class:`Group`. What it parses is handed to the class, which has a method ``run``."""
+def app_of(name: str, kind: Any, words: Sequence[str] = ()) -> App:
+    """The app of a dataclass or a :class:`Group`. What it parses is handed to the class, which has a method ``run``.
+
+    Args:
+        words: what follows the name; the options of some commands depend on it.
+    """
     if isinstance(kind, Group):
         app = empty_app(name, kind.text, *(_maker(kind.default) if kind.default is not None else ()))
         for below, each in kind.commands.items():
-            app.command(app_of(below, each) if isinstance(each, type | Group) else each(below))
+            after = list(words[1:]) if [*words[:1]] == [below] else []
+            app.command(app_of(below, each, after) if isinstance(each, type | Group) else each(below, after))
         return app
     return empty_app(name, kind.__doc__ or "", *_maker(kind))
 

@@ -51,7 +51,7 @@ def _values(flag: str, takes: Any) -> Iterable[str]:
 
 def _words(before: list[str], begun: str, takes: list[Any]) -> Iterable[str]:
     """A word that stands alone: one of a list, a task, a run, or a name of what is listed."""
-    if before[0] == "train":
+    if before[0] == "train" or before[:2] == ["plot", "task"]:
         return () if {*before} & {*names("tasks")} else names("tasks")
     if before[0] == "list" and len(before) == 2:
         return names(before[1])

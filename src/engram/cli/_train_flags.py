@@ -83,7 +83,7 @@ def flags_of(task: type[Task] | None, model: str, values: dict[str, Any]) -> Fla
     default = values.get("task", {}).get("name", EMPTY)  # a file may name it
     flags.add(("task", "name"), inspect.Parameter("task", alone, annotation=Annotated[str, said], default=default))
     if task is not None:
-        _add_task(flags, task, values.get("task", {}))
+        add_task(flags, task, values.get("task", {}))
     for group, kind in GROUPS.items():
         _add_group(flags, group, kind, values.get(group, {}))
     heading = Heading("Run", sort_key=9)
@@ -96,7 +96,8 @@ def flags_of(task: type[Task] | None, model: str, values: dict[str, Any]) -> Fla
     return flags
 
 
-def _add_task(flags: Flags, task: type[Task], values: dict[str, Any]) -> None:
+def add_task(flags: Flags, task: type[Task], values: dict[str, Any]) -> None:
+    """The options of a task, under a heading of their own; ``values`` are those of a settings file."""
     heading, texts, hints = Heading(f"Task {task.name}", sort_key=1), docs_of(task), get_type_hints(task)
     for each in fields(task):
         default = values.get(each.name, EMPTY if each.default is MISSING else each.default)

@@ -1,6 +1,7 @@
 """Exact arithmetic: matrices modulo a prime and their ranks, and networks in integers, residues or polynomials."""
 
 from engram.exact._circuit import FieldCircuit, conjecture_circuit, constructed_circuit, random_circuit
+from engram.exact._dual import Dual, Symbols, variables
 from engram.exact._field import (
     PRIME,
     FieldMatrix,
@@ -29,6 +30,7 @@ from engram.exact._tensor_train import FieldTrain, constructed_train, random_tra
 
 __all__ = [
     "PRIME",
+    "Dual",
     "Exact",
     "ExactLayer",
     "ExactNetwork",
@@ -36,6 +38,7 @@ __all__ = [
     "FieldMatrix",
     "FieldTrain",
     "Residues",
+    "Symbols",
     "bilinear_network",
     "check_prime",
     "check_seed",
@@ -55,4 +58,5 @@ __all__ = [
     "same",
     "sample",
     "times",
+    "variables",
 ]

@@ -44,7 +44,7 @@ MORE_ROWS, LARGE = 48, 2 * 2**20
 """Rows of a block if the matrices of a step have more bytes than ``LARGE``: each block reads them from slow memory."""
 
 
-class Call(Structure):
+class LoopCall(Structure):
     """``loop_call`` of loop_math.h."""
 
     _fields_ = (
@@ -66,7 +66,7 @@ class Call(Structure):
     )
 
 
-class Loop:
+class CompiledProgram:
     """One program in C, for one real dtype."""
 
     def __init__(self, name: str, program: Program, graph: Graph, real: torch.dtype) -> None:
@@ -116,9 +116,9 @@ class Loop:
         failed = getattr(code, self.name)(byref(call), c_int(1 if small else torch.get_num_threads()))
         self._check(failed, span.alive[0])
 
-    def _call(self, span: Span, pointers: int) -> Call:
+    def _call(self, span: Span, pointers: int) -> LoopCall:
         alive, first = span.in_memory
-        return Call(
+        return LoopCall(
             pointer(functions(self.real)),
             span.start, span.end, span.alive[0], 1, self.rows, alive.data_ptr(), first.data_ptr(), len(span.alive),
             span.reverse, span.backwards, addressof(self.sizes), addressof(self.numbers), None, pointers,
@@ -148,8 +148,8 @@ class Loop:
                 shift = arrays.base.get(what, 0) * tensor.stride(1) if kind == "rows" else 0
                 places = tensor.data_ptr() + (index * tensor.stride(0) - shift) * tensor.element_size()
                 pointers[:, k] = places
-        calls = (Call * members)(*[self._call(span, int(own.ctypes.data)) for own in pointers])
-        failed = work.run(cast(getattr(code, self.name), c_void_p), addressof(calls), sizeof(Call))
+        calls = (LoopCall * members)(*[self._call(span, int(own.ctypes.data)) for own in pointers])
+        failed = work.run(cast(getattr(code, self.name), c_void_p), addressof(calls), sizeof(LoopCall))
         self._check(failed, span.alive[0])
 
     def _check(self, failed: int, batch: int) -> None:
@@ -177,7 +177,7 @@ class Loop:
                     shared[what] = tensor = tensor.contiguous()
                 pointers[k] = tensor.data_ptr()
         alive = (c_int64 * 3)(batch, 0, batch)
-        call = Call(
+        call = LoopCall(
             pointer(functions(self.real)), 0, 1, batch, 1, self.rows, addressof(alive), addressof(alive) + 8, 1,
             0, 0, addressof(self.sizes), addressof(self.numbers), addressof(strides), addressof(pointers),
         )  # fmt: skip
@@ -189,14 +189,14 @@ class Loops:
 
     def __init__(self, name: str, plan: Plan, real: torch.dtype) -> None:
         self.fault, self.source = "", ""
-        self.programs: dict[int, Loop] = {}
+        self.programs: dict[int, CompiledProgram] = {}
         self.code: Any = None
         self.name, self.real = name, real
         self.looked_for = False
         try:
             for which, program in (("forward", plan.forward), ("backward", plan.backward)):
                 if program is not None:
-                    self.programs[id(program)] = Loop(which, program, plan.graph, real)
+                    self.programs[id(program)] = CompiledProgram(which, program, plan.graph, real)
             self.source = HEADER + "\n".join(loop.text.source for loop in self.programs.values())
             self.name = f"{name}_{hash16(self.source.encode())[:8]}"
         except CannotCompile as error:
@@ -242,5 +242,5 @@ class Loops:
     def single_step(
         self, program: Program, given: dict[str, int], carried: list[Tensor], shared: dict[Any, Any], batch: int
     ) -> None:
-        """One step of a program: :meth:`Loop.single_step`."""
+        """One step of a program: :meth:`CompiledProgram.single_step`."""
         self.programs[id(program)].single_step(self.code, given, carried, shared, batch)

@@ -33,7 +33,7 @@ SIGNS = {aten.add.Tensor: 1, aten.sub.Tensor: -1}
 
 
 @dataclass(frozen=True)
-class Step:
+class StepFunction:
     """The function of a step, to be bound to what is shared, and the shapes and dtypes of its slots."""
 
     bind: Callable[..., Any]
@@ -43,7 +43,7 @@ class Step:
         return [torch.empty(rows, *shape, dtype=dtype, device=device) for shape, dtype in self.slots]
 
 
-def step_function(program: Program, graph: Graph, wanted: tuple[str, ...]) -> Step:
+def step_function(program: Program, graph: Graph, wanted: tuple[str, ...]) -> StepFunction:
     """Made once for each choice of arrays.
 
     ``bind(shared, device)`` gives the function of a step: of the number of rows, what is read, the buffers that are
@@ -56,8 +56,8 @@ def step_function(program: Program, graph: Graph, wanted: tuple[str, ...]) -> St
         text = writer.text()
         scope |= {f"k{i}": constant for i, constant in enumerate(writer.constants)}
         exec(text, scope)
-        program.functions[wanted] = Step(scope["bind"], writer.slots)
-    found: Step = program.functions[wanted]
+        program.functions[wanted] = StepFunction(scope["bind"], writer.slots)
+    found: StepFunction = program.functions[wanted]
     return found
 
 

@@ -11,6 +11,7 @@ from engram.report._rac import plot_rac
 from engram.report._recall import plot_recall
 from engram.report._size import plot_sizes
 from engram.report._spectrum import plot_spectrum
+from engram.report._task import plot_task
 
 __all__ = [
     "atlas_page",
@@ -24,6 +25,7 @@ __all__ = [
     "plot_recall",
     "plot_sizes",
     "plot_spectrum",
+    "plot_task",
     "probe_page",
     "write_probe_page",
     "write_text",

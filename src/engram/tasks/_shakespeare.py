@@ -14,7 +14,7 @@ from engram.tasks._data import read
 from engram.tasks._seeds import seeded
 from engram.tasks._symbols import SymbolTask
 from engram.tasks._task import Batch
-from engram.tasks._text import encoded, predict_next
+from engram.tasks._text import characters, encoded, predict_next
 
 READ = 1_003_854
 """Characters that are used: the first 90 %."""
@@ -66,6 +66,9 @@ class TinyShakespeare(SymbolTask):
 
     def training_symbols(self) -> Tensor:
         return chunks(self.length)["train"][:, 1:].flatten()
+
+    def spelled(self, symbols: Tensor) -> list[str]:
+        return characters(symbols, shakespeare()[1])
 
     def sample(self, batch_size: int, generator: torch.Generator) -> Batch:
         train = chunks(self.length)["train"]

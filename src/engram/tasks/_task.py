@@ -47,6 +47,8 @@ class Task(ABC):
     """Whether the training sequences are a fixed set, not sampled."""
     embedding: ClassVar[int] = 0
     """The size of the embedding (of symbols, or of an image) in the paper, where there is one."""
+    context: ClassVar[str] = "off"
+    """How the task's papers normalise codes over the steps of a sequence: off, whole, or segmented."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -59,6 +61,10 @@ class Task(ABC):
     def vocabulary(self) -> int:
         """The number of symbols if the inputs are symbols, else 0."""
         return 0
+
+    def spelled(self, symbols: Tensor) -> list[str]:
+        """Symbols ``(T,)`` as people read them; default: their numbers."""
+        return [str(symbol) for symbol in symbols.tolist()]
 
     @property
     def has_validation(self) -> bool:
@@ -76,6 +82,11 @@ class Task(ABC):
         if type(self).input_size is Task.input_size:
             raise NotImplementedError(f"{type(self).__name__} must say its input_size, or its input_shape")
         return (self.input_size,)
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """The lengths of the parts of a sequence that belong together, such as pairs; default: one part, all steps."""
+        return (self.steps,)
 
     def objects(self) -> Tensor | None:
         """A table ``(K, *input_shape)`` of all that can be seen at a step, where there is one, such as K images.

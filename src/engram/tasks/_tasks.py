@@ -21,6 +21,20 @@ from engram.tasks._start_end import StartEnd
 from engram.tasks._task import Task
 from engram.tasks._text import PennTreebank
 from engram.tasks._transfer_copy import TransferCopy
+from engram.tasks.relational import (
+    Comparison,
+    Distribution3,
+    DistributionN,
+    IdentityRules,
+    IdentityRules4,
+    RelationalGame,
+    RelationalMatch,
+    RelationalMatch3,
+    SameDifferent,
+    SameDifferent6,
+    Separated,
+    TransitiveComparison,
+)
 
 TASKS: dict[str, type[Task]] = {
     task.name: task
@@ -42,6 +56,18 @@ TASKS: dict[str, type[Task]] = {
         PennTreebank,
         TinyShakespeare,
         PAutomaC,
+        SameDifferent,
+        RelationalMatch,
+        Distribution3,
+        IdentityRules,
+        RelationalMatch3,
+        SameDifferent6,
+        IdentityRules4,
+        DistributionN,
+        Separated,
+        Comparison,
+        TransitiveComparison,
+        RelationalGame,
     )
 }
 

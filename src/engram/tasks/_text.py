@@ -59,6 +59,15 @@ def encoded(text: np.ndarray, alphabet: bytes) -> Tensor:
     return torch.from_numpy(place[text])
 
 
+def characters(symbols: Tensor, alphabet: bytes) -> list[str]:
+    """Places in the alphabet as characters; the end of a line, which cannot be seen, as an arrow.
+
+    >>> characters(torch.tensor([1, 0]), b"\\nab")
+    ['a', '↵']
+    """
+    return [chr(alphabet[symbol]).replace("\n", "↵") for symbol in symbols.tolist()]
+
+
 @lru_cache
 def treebank(split: str) -> tuple[Tensor, bytes]:
     """The text of a split as numbers, and the alphabet: the 50 bytes of the training text, sorted (newline first)."""
@@ -97,6 +106,9 @@ class PennTreebank(SymbolTask):
 
     def training_symbols(self) -> Tensor:
         return treebank("train")[0][: self.subset or None]
+
+    def spelled(self, symbols: Tensor) -> list[str]:
+        return characters(symbols, treebank("train")[1])
 
     def sample(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Windows from anywhere in the training text."""

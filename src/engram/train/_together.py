@@ -68,7 +68,7 @@ def train_together(
         stack.enter_context(without_denormals(threads))
         ahead = stack.enter_context(Ahead(threads))
         workers = [None if run.status == "done" else Worker(fabric, run, interrupt, observe=observe) for run in runs]
-        Group(workers, ahead, interrupt, tell).work()
+        MemberWorkers(workers, ahead, interrupt, tell).work()
     return [RunDirectory(run.folder, run.allow) for run in runs]
 
 
@@ -83,7 +83,7 @@ def _opened(folder: Path, settings: Settings) -> RunDirectory:
     return run
 
 
-class Group:
+class MemberWorkers:
     """The workers of all members, in rounds of one step; None stands for one that was done before.
 
     Where a member's bits do not depend on how many it is computed with, those that have ended leave the rows. Else
