@@ -1,4 +1,4 @@
-"""The tables of docs/results/{training,role-of-depth,depth-memory}.md, from the JSON files beside them.
+"""The tables of docs/results/{training,role-of-depth,depth-memory,attention-tasks}.md, from the JSON files beside them.
 
     python experiments/pages.py docs/results
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from attention_tables import TABLES as ATTENTION
 from sweep_figures import KINDS, LADDERS, ladders, table
 
 
@@ -96,12 +97,18 @@ def markdown(rows: Iterable[list[str]]) -> str:
     return "\n".join([head, "|" + "---|" * (head.count("|") - 1), *rest])
 
 
+def attention(results: Path, name: str) -> str:
+    """What a sweep of the attention results reached, beside what was reported."""
+    return markdown(ATTENTION[name](results, name)) if (results / f"{name}.json").exists() else NOT_YET
+
+
 NOT_YET = "This sweep has not been run to its end yet."
 MAKERS: dict[str, Callable[[Path, str], str]] = {
     "training": training,
     "commands": commands,
     "widths": widths,
     "ladder": ladder,
+    "attention": attention,
 }
 
 
@@ -116,5 +123,5 @@ def write(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    for name in ("training", "role-of-depth", "depth-memory"):
+    for name in ("training", "role-of-depth", "depth-memory", "attention-tasks"):
         write(Path(sys.argv[1]) / f"{name}.md")

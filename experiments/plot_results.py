@@ -23,8 +23,8 @@ from engram import bench
 from engram.cli import main
 from engram.report import plot_atlas
 
-BENCHES = ("cells", "certify", "ensemble", "layers", "linear", "maps", "products", "runs", "tasks", "token",
-           "train")  # fmt: skip
+BENCHES = ("attention", "cells", "certify", "ensemble", "layers", "linear", "maps", "products", "runs", "tasks",
+           "token", "train")  # fmt: skip
 SPECTRA = ("exprnn", "nnrnn", "rnn", "scornn", "urnn")
 TABLES = Path(__file__).parents[1] / "docs" / "results"
 PROBES = {"exprnn": "engram.nn:ExpRNN", "lstm": "torch.nn:LSTM"}
@@ -40,7 +40,11 @@ def command(words: str, name: str, results: Path) -> None:
 
 
 FIGURES: dict[str, Callable[[Path], None]] = {
-    **{f"bench-{name}": partial(stored, getattr(bench, f"plot_{name}"), f"bench-{name}") for name in BENCHES},
+    **{
+        f"bench-{name}": partial(stored, getattr(bench, f"plot_{name}"), f"bench-{name}")
+        for name in BENCHES
+        if (TABLES / f"bench-{name}.json").exists()
+    },
     "atlas": partial(stored, plot_atlas, "atlas"),
     "attention-gradients": attention_gradients.plot,
     "identification": identification.plot,

@@ -19,12 +19,14 @@ from engram.nn import (
     RNN,
     S4,
     S4D,
+    SAB,
     AntisymmetricRNN,
     Attentive,
     BilinearRNN,
     Cell,
     CoRNN,
     DepthRNN,
+    HDetachLSTM,
     HenaffRNN,
     LinearRNN,
     MemLSTM,
@@ -133,6 +135,7 @@ REAL: dict[str, Callable[..., Recurrent]] = {
     "mingru": _of(MinGRU),
     "mingru, in blocks": _of(MinGRU, parallel=True),
     "minlstm": _of(MinLSTM),
+    "h-detach, evaluated": lambda **more: HDetachLSTM(FEATURES, HIDDEN, **more).eval(),  # in training it is random
     "relrnn": _of(RelRNN, nu=3, rho=2),
     "relrnn, options": _of(RelRNN, 2, nu=2, rho=3, map="cayley", align="dot", heads=2, combine="concat", readout="s"),
     "rellstm": _of(RelLSTM, nu=2, rho=1, align="uniform", combine="mean", bidirectional=True),
@@ -154,6 +157,8 @@ COMPLEX: dict[str, Callable[..., Recurrent]] = {
 GROWING: dict[str, Callable[..., Recurrent]] = {
     "memrnn": _of(MemRNN),
     "memlstm": _of(MemLSTM, 2, align="dot", heads=2, combine="concat"),
+    "sab": _of(SAB, k=3, attn_every=1, trunc=0),  # without a cut: the gradient is that of finite differences
+    "sab, both ways": _of(SAB, 2, k=2, bidirectional=True, trunc=0),
 }
 """Layers with a memory of all steps, which torch's scan, and so export, does not take."""
 EVERY = REAL | SYSTEMS | COMPLEX

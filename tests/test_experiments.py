@@ -19,7 +19,7 @@ SWEEPS = sorted(path.stem for path in (EXPERIMENTS / "sweeps").glob("*.toml"))
 def _importable(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     yield
-    for name in ("as_printed", "training", "kept"):
+    for name in ("as_printed", "training", "kept", "attention_figures", "attention_tables", "sweep_figures"):
         sys.modules.pop(name, None)
 
 
@@ -148,8 +148,133 @@ def test_shakespeare_of_the_role_of_depth():
     assert {row["clip"] for row in rows.values()} == {0}
 
 
+# Kerg (2022), Tables B.3 and B.4: optimiser, rate, activation; None where the table prints nothing.
+COPYING = {
+    "relrnn": ("adam", 2e-4, "tanh"),
+    "GlorotLSTM": ("adam", 2e-4, None),
+    "exprnn": ("rmsprop", 2e-4, "modrelu"),
+    "orth-init": ("rmsprop", 2e-4, "modrelu"),
+}
+DENOISING = {
+    "relrnn": ("rmsprop", 2e-4, "modrelu"),
+    "GlorotLSTM": ("adam", 2e-4, None),
+    "exprnn": ("rmsprop", 2e-4, "modrelu"),
+    "orth-init": ("rmsprop", 2e-4, "modrelu"),
+    "goru": ("rmsprop", 1e-3, None),
+}
+ATTENTION = {  # the task, its delays, its table
+    "attention-transfer-copy": ("transfer-copy", {100}, COPYING),
+    "attention-copy": ("copy", {100, 200, 300}, COPYING),
+    "attention-denoise": ("denoise", {100, 300, 500}, DENOISING),
+    "attention-screening": ("", {100}, {}),
+}
+SHORT_ATTENTION = {"attention-psmnist", "attention-ptb", "attention-sparsity", "attention-search"}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_protocol_of_attention(name, monkeypatch):
+    plan, (task, delays, printed) = plan_of(name, monkeypatch), ATTENTION[name]
+    networks = {run.settings.model.label for run in plan.runs}
+    assert {*printed} <= networks
+    for run in plan.runs:
+        model, optimiser, budget = run.settings.model, run.settings.optimiser, run.settings.resolved().budget
+        assert run.settings.task.name in ((task,) if task else ("transfer-copy", "denoise"))
+        assert (model.hidden, budget.batch, optimiser.clip, budget.samples) == (128, 10, 1.0, 0)  # fresh sequences
+        if model.label in printed:
+            name_, rate, activation = printed[model.label]
+            assert (optimiser.name, optimiser.lr) == (name_, rate)
+            assert activation is None or model.options.get("activation", activation) == activation
+        if optimiser.name == "rmsprop":
+            assert optimiser.alpha == 0.99
+        assert {key: model.options.get(key, 10) for key in ("nu", "rho")} == {"nu": 10, "rho": 10}
+    assert {run.settings.task.delay for run in plan.runs} == delays
+    assert {run.settings.seed for run in plan.runs} == {0, 1, 2}
+    if name == "attention-transfer-copy":
+        tests = {run.settings.model.label: run.settings.task.tests for run in plan.runs}
+        assert tests.pop("memrnn") == (200, 400, 2000)
+        assert {*tests.values()} == {(200, 400, 2000, 5000)}
+
+
+def test_screening_trains_the_paper_s_rule_once(monkeypatch):
+    """The rows of the paper's rule are runs of the other two sweeps, if all have one folder."""
+    runs = {name: plan_of(f"attention-{name}", monkeypatch).runs for name in ("screening", "transfer-copy", "denoise")}
+    own = [run for run in runs["screening"] if run.settings.model.options["screen"] == "relevance"]
+    assert len(own) == 6
+    there = {run.identity for name in ("transfer-copy", "denoise") for run in runs[name]}
+    assert {run.identity for run in own} <= there
+
+
+def test_sizes_of_figure_b1():
+    file = read_sweep(EXPERIMENTS / "sweeps" / "attention-sparsity.toml")
+    sizes = {(row["nu"], row["rho"]) for row, _, _ in file.rows()}
+    assert sizes == {(15, rho) for rho in (3, 8, 18, 25)} | {(nu, 15) for nu in (3, 8, 18, 25)}
+
+
+def test_short_runs_of_attention():
+    """Tables B.5 and B.6; without a plan, which reads the data."""
+    digits, text = (
+        {
+            row["model"].rpartition(":")[2]: row
+            for row, _, _ in read_sweep(EXPERIMENTS / "sweeps" / f"{name}.toml").rows()
+        }
+        for name in ("attention-psmnist", "attention-ptb")
+    )
+    assert {(row["hidden"], row["batch"], row["permutation"]) for row in digits.values()} == {(100, 100, 100)}
+    assert [digits[name]["lr"] for name in ("orth-init", "exprnn", "GlorotLSTM", "relrnn")] == [1e-4, 1e-4, 2e-4, 3e-4]
+    assert [text[name]["lr"] for name in ("orth-init", "exprnn", "GlorotLSTM", "relrnn")] == [1e-3, 3e-3, 2e-4, 3e-4]
+    assert (text["relrnn"]["nu"], text["relrnn"]["rho"], text["relrnn"]["bptt"]) == (10, 5, 150)
+
+
+def test_tables_of_attention_beside_what_was_reported(tmp_path):
+    """From made-up scores: which cell is whose, the range over seeds, what diverged."""
+    import json
+
+    import attention_tables as tables
+
+    rows = [
+        {"model": model, "seed": seed, "status": "done", "delay": 100, "test_accuracy": 0.5 + 0.1 * seed,
+         **{f"test-{delay}_accuracy": 0.25 for delay in (200, 400, 2000)}}
+        for model in ("relrnn", "experiments/as_printed.py:GlorotLSTM") for seed in range(3)
+    ]  # fmt: skip
+    rows[-1] |= {"status": "diverged", "test_accuracy": None}
+    (tmp_path / "attention-transfer-copy.json").write_text(json.dumps(rows))
+    (tmp_path / "attention-denoise.json").write_text(json.dumps(rows))
+    lines = tables.transfer(tmp_path, "attention-transfer-copy")
+    assert lines[1] == ["RelRNN", "60.0 (50.0 - 70.0)", *["25.0 (25.0 - 25.0)"] * 3, "-", "100, 99, 99, 99, 99"]
+    assert lines[2][0] == "LSTM"
+    assert lines[2][1] == "55.0 (50.0 - 60.0), 1 diverged"
+    assert tables.delays(tmp_path, "attention-denoise")[1] == ["RelRNN", "60.0 (50.0 - 70.0) (100)"]
+    assert {*tables.TABLES} | {"attention-search"} == {*ATTENTION} | SHORT_ATTENTION
+
+
+def test_gradient_norms_of_every_state():
+    """dL/dh_t against a network that starts at step t from that state."""
+    import attention_figures
+    from torch.nn import functional as F
+
+    from engram.models import Model, make_network
+
+    torch.manual_seed(0)
+    task = make_task("copy", delay=3, length=2)
+    for name in ("rnn", "relrnn"):
+        network = make_network(task, Model(name, hidden=5)).double()
+        batch = task.sample(3, torch.Generator().manual_seed(1))
+        batch = batch._replace(inputs=batch.inputs.double())
+        norms = attention_figures.gradient_norms(network, batch, asked=2)
+        assert len(norms) == task.steps
+        if name == "rnn":
+            output, _ = network.core(batch.inputs)
+            h = output[3].detach().requires_grad_()
+            later, _ = network.core(batch.inputs[4:], h[None])
+            logits = network.head(later)
+            loss = sum(F.cross_entropy(logits[-k], batch.targets[-k]) for k in (1, 2)) / task.steps
+            (grad,) = torch.autograd.grad(loss, h)
+            assert math.isclose(norms[task.steps - 1 - 3], float(grad.norm()), rel_tol=1e-10)
+        assert all(norm > 0 for norm in norms[1:])
+
+
 def test_no_sweep_is_left_out():
-    assert {*ZIV, *DEPTH, "depth-shakespeare"} == {*SWEEPS}
+    assert {*ZIV, *DEPTH, "depth-shakespeare", *ATTENTION, *SHORT_ATTENTION} == {*SWEEPS}
 
 
 def test_copy_follows_table_a1():

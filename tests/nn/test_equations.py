@@ -27,6 +27,7 @@ from engram.nn import (
     RNN,
     S4,
     S4D,
+    SAB,
     URNN,
     AntisymmetricRNN,
     BareCell,
@@ -34,6 +35,7 @@ from engram.nn import (
     CoRNN,
     DepthRNN,
     ExpRNN,
+    HDetachLSTM,
     HenaffRNN,
     LinearRNN,
     MinGRU,
@@ -127,6 +129,32 @@ def lstm(w: Weights, x: Array, h: Array, c: Array) -> list[Array]:
         h = sigmoid(o) * np.tanh(c)
         found.append(h)
     return found
+
+
+def sab(w: Weights, x: Array, h: Array, c: Array, *memory: Array) -> list[Array]:
+    """Ke et al. 2018 and their program, k = 3, every second state stored; one row at a time, lists of states."""
+    _, past, stored, time = memory
+    rows = []
+    for b in range(x.shape[1]):
+        own_h, own_c, t, found = h[b], c[b], int(time[b]), []
+        kept = [np.zeros_like(own_h), *(past[b, j] for j in range(past.shape[1]) if stored[b, j])]
+        for u in x[:, b]:
+            t += 1
+            total = w["weight_ih"] @ u + w["bias_ih"] + w["weight_hh"] @ own_h + w["bias_hh"]
+            i, f, g, o = np.split(total, 4)
+            own_c = sigmoid(f) * own_c + sigmoid(i) * np.tanh(g)
+            own_h = sigmoid(o) * np.tanh(own_c)
+            scores = np.array([w["weight_score"] @ np.tanh(np.concatenate([own_h, m])) for m in kept])
+            if len(kept) > 3:
+                scores = relu(scores - np.sort(scores)[-3] - 1e-7)
+                scores = scores / (scores.sum() + 1e-7)
+            context = sum(weight * m for weight, m in zip(scores, kept, strict=True))
+            own_h = own_h + context
+            if t % 2 == 0:
+                kept.append(own_h)
+            found.append(np.concatenate([own_h, context]))
+        rows.append(found)
+    return [np.stack([rows[b][t] for b in range(x.shape[1])]) for t in range(len(x))]
 
 
 def gru(w: Weights, x: Array, h: Array) -> list[Array]:
@@ -302,6 +330,8 @@ CASES: dict[str, tuple[Callable[..., Recurrent], Callable[..., list[Array]]]] = 
     "henaff": (HenaffRNN, henaff),
     "goru": (GORU, goru),
     "lstm": (LSTM, lstm),
+    "h-detach": (HDetachLSTM, lstm),  # in training too: it changes no number
+    "sab": (partial(SAB, k=3), sab),
     "gru": (GRU, gru),
     "antisymmetric": (partial(AntisymmetricRNN, epsilon=0.3), partial(antisymmetric, gated=False)),
     "antisymmetric, gated": (partial(AntisymmetricRNN, epsilon=0.3, gated=True), partial(antisymmetric, gated=True)),

@@ -13,6 +13,9 @@ from engram.bench._figure import (
     plot_token,
     plot_train,
 )
+from engram.bench._figure_attention import plot_attention
+from engram.bench.attention import TARGETS as ATTENTION_TARGETS
+from engram.bench.attention import bench_attention
 from engram.bench.cells import TARGETS as CELL_TARGETS
 from engram.bench.cells import bench_cells
 from engram.bench.certify import TARGETS as CERTIFY_TARGETS
@@ -37,6 +40,7 @@ from engram.bench.train import TARGETS as TRAIN_TARGETS
 from engram.bench.train import bench_train
 
 __all__ = [
+    "ATTENTION_TARGETS",
     "CELL_TARGETS",
     "CERTIFY_TARGETS",
     "ENSEMBLE_TARGETS",
@@ -48,6 +52,7 @@ __all__ = [
     "TASK_TARGETS",
     "TOKEN_TARGETS",
     "TRAIN_TARGETS",
+    "bench_attention",
     "bench_cells",
     "bench_certify",
     "bench_ensemble",
@@ -59,6 +64,7 @@ __all__ = [
     "bench_tasks",
     "bench_token",
     "bench_train",
+    "plot_attention",
     "plot_cells",
     "plot_certify",
     "plot_ensemble",

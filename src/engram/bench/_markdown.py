@@ -45,6 +45,9 @@ def markdown(what: str, command: str, result: dict[str, Any], size: tuple[str, .
         lines += [_peer(row, size) for row in result["peers"]]
     lines += ["", *(f"- {note}" for note in result.get("notes", []))]
     lines += ["", "Milliseconds (and the share of the best product, where it is known):", "", *_times(result, size)]
+    if any("memory_mb" in row for row in result["rows"]):
+        lines += ["", "Peak memory of a training step, megabytes above that of the process before:", ""]
+        lines += _times(result, size, "memory_mb")
     return "\n".join(lines) + "\n"
 
 
@@ -56,14 +59,14 @@ def _peer(row: dict[str, Any], size: tuple[str, ...]) -> str:
     return f"{place} {row['median_ms']:.1f} | {compiling} |"
 
 
-def _times(result: dict[str, Any], size: tuple[str, ...]) -> list[str]:
+def _times(result: dict[str, Any], size: tuple[str, ...], what: str = "median_ms") -> list[str]:
     """One line per contestant, one column per size."""
     places = list(dict.fromkeys(tuple(row[key] for key in size) for row in result["rows"]))
     table: dict[str, dict[tuple[Any, ...], str]] = {}
     for row in result["rows"]:
         share = "" if row.get("share") is None else f" ({row['share']:.0%})"
         place = tuple(row[key] for key in size)
-        table.setdefault(row["contestant"], {})[place] = f"{row['median_ms']:.3g}{share}"
+        table.setdefault(row["contestant"], {})[place] = f"{row[what]:.3g}{share}"
     heads = [" ".join(str(number) for number in place) for place in places]
     lines = [f"| {' '.join(size)} | {' | '.join(heads)} |", "|---" * (len(places) + 1) + "|"]
     for name, cells in table.items():

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from engram.bench import (
+    ATTENTION_TARGETS,
     CELL_TARGETS,
     CERTIFY_TARGETS,
     ENSEMBLE_TARGETS,
@@ -21,6 +22,8 @@ from engram.bench import (
     TASK_TARGETS,
     TOKEN_TARGETS,
     TRAIN_TARGETS,
+    attention,
+    bench_attention,
     bench_cells,
     bench_certify,
     bench_ensemble,
@@ -36,6 +39,7 @@ from engram.bench import (
     layers,
     linear,
     maps,
+    plot_attention,
     plot_cells,
     plot_certify,
     plot_ensemble,
@@ -111,6 +115,14 @@ RACES: dict[str, Race] = {
     "ensemble": Race(
         bench_ensemble, plot_ensemble, ("case",), ensemble.ALONE, ENSEMBLE_TARGETS, (1, len(ensemble.MODELS))
     ),
+    "attention": Race(
+        bench_attention,
+        plot_attention,
+        SHAPE[1:],
+        attention.BASE,
+        ATTENTION_TARGETS,
+        (1 + len(attention.QUICK), 1 + len(attention.LENGTHS)),
+    ),
 }
 
 
@@ -123,13 +135,24 @@ class Bench:
 
     what: Annotated[
         Literal[
-            "layers", "cells", "maps", "train", "runs", "ensemble", "tasks", "linear", "products", "token", "certify"
+            "layers",
+            "cells",
+            "maps",
+            "train",
+            "runs",
+            "ensemble",
+            "tasks",
+            "linear",
+            "products",
+            "token",
+            "attention",
+            "certify",
         ],
         Parameter(name="BENCHMARK"),
     ] = "layers"
     """Layers, every compiled cell (an hour or more), building recurrent matrices, training, several runs at once,
     several seeds as one, sequences of relational tasks, linear recurrences, multiplicative ones, generating token by
-    token, or certificates."""
+    token, attention by the length of the sequence (time and memory), or certificates."""
     _: KW_ONLY
     quick: bool = False
     """Fewer sizes and one thread, in a few minutes at most."""

@@ -12,14 +12,16 @@ def show(result: dict[str, Any], size: tuple[str, ...], base: str, targets: dict
     """Times by size, ratios with what is asked for, and the machine."""
     console = for_tables()
     shares = ["share of best"] if any("share" in row for row in result["rows"]) else []
-    rows = Table(*size, "contestant", "ms", "range", f"/ {base}", *shares, title="Times")
+    memory = ["peak MB"] if any("memory_mb" in row for row in result["rows"]) else []
+    rows = Table(*size, "contestant", "ms", "range", f"/ {base}", *shares, *memory, title="Times")
     for group in _groups(result["rows"], size):
         unit = next(row["median_ms"] for row in group if row["contestant"] == base)
         for row in sorted(group, key=lambda row: row["median_ms"]):
             times = [f"{row['median_ms']:.3g}", f"{row['min_ms']:.3g} - {row['max_ms']:.3g}"]
             ratio = f"{row['median_ms'] / unit:.2f}"
             share = ["" if row["share"] is None else f"{row['share']:.0%}"] if shares else []
-            rows.add_row(*(str(row[key]) for key in size), row["contestant"], *times, ratio, *share)
+            peak = [f"{row['memory_mb']:,.1f}"] if memory else []
+            rows.add_row(*(str(row[key]) for key in size), row["contestant"], *times, ratio, *share, *peak)
         rows.add_section()
     console.print(rows)
     table = Table("ratio", "geometric mean", "worst", "asked for", title="Summary (below 1: engram needs less)")

@@ -14,6 +14,7 @@ from engram.nn._cp_net import CPNet
 from engram.nn._free_presets import IRNN, OrthInitRNN, SoftOrthogonalRNN
 from engram.nn._gated import GORU, GORUCell, HenaffCell, HenaffRNN
 from engram.nn._gru import GRU, GRUCell
+from engram.nn._h_detach import HDetachCell, HDetachLSTM
 from engram.nn._lem import LEM, LEMCell, LEMState
 from engram.nn._linear import DepthRNN, LinearCell, LinearRNN
 from engram.nn._lstm import LSTM, LSTMCell, LSTMState
@@ -31,6 +32,7 @@ from engram.nn._rel_layers import RelLSTM, RelRNN
 from engram.nn._rnn import RNN, RNNCell
 from engram.nn._s4_cell import S4Cell, S4DCell, S4State
 from engram.nn._s4_layer import S4, S4D
+from engram.nn._sab import SAB, SABCell, SABState
 from engram.nn._safe_globals import safe_globals
 from engram.nn._schur_presets import NonNormalRNN, SpectralMarginRNN, SpectralRNN
 from engram.nn._screen import Screen
@@ -53,6 +55,7 @@ __all__ = [
     "RNN",
     "S4",
     "S4D",
+    "SAB",
     "URNN",
     "AntisymmetricCell",
     "AntisymmetricRNN",
@@ -75,6 +78,8 @@ __all__ = [
     "FullCapacityURNN",
     "GORUCell",
     "GRUCell",
+    "HDetachCell",
+    "HDetachLSTM",
     "HenaffCell",
     "HenaffRNN",
     "HouseholderRNN",
@@ -109,6 +114,8 @@ __all__ = [
     "S4Cell",
     "S4DCell",
     "S4State",
+    "SABCell",
+    "SABState",
     "ScoRNN",
     "Screen",
     "ScuRNN",

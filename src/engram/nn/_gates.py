@@ -62,12 +62,17 @@ class GateCell(BareCell):
             raise OptionError(f"chrono={chrono} sets the biases of gates, and bias=False leaves none. Use bias=True")
         rows = self.gates * hidden_size
         self.declare("weight_ih", rows, input_size)
-        self.declare("weight_hh", rows, self.output_size)
+        self.declare("weight_hh", rows, self.fed_back_size)
         for name, law in zip(("bias_ih", "bias_hh"), self._bias_laws(), strict=True):
             self.declare_if(bias, name, rows, law=law)
         self.declare_projection()
         for name in ("gain_ih", "gain_hh"):
             self.declare_if(layer_norm, name, rows, law=Constant(1.0))
+
+    @property
+    def fed_back_size(self) -> int:
+        """P, the size of what goes back into the gates."""
+        return self.hidden_size
 
     def declare_projection(self) -> None:
         """Further weights, for a cell that has some: here torch has its own."""

@@ -62,11 +62,15 @@ class LSTMCell(GateCell):
         self.declare_if(self.proj_size > 0, "weight_hr", self.proj_size, self.hidden_size)
 
     def fields(self) -> Any:
-        return LSTMState(self.start_field(self.output_size), self.start_field(self.hidden_size))
+        return LSTMState(self.start_field(self.fed_back_size), self.start_field(self.hidden_size))
+
+    @property
+    def fed_back_size(self) -> int:
+        return self.proj_size or self.hidden_size
 
     @property
     def output_size(self) -> int:
-        return self.proj_size or self.hidden_size
+        return self.fed_back_size
 
     def drive(self, input: Tensor) -> Tensor:
         """W_ih x + b_ih + b_hh of the four blocks: both biases are added to the same."""

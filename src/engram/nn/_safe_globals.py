@@ -18,6 +18,7 @@ from engram.nn._lstm import LSTMState
 from engram.nn._rac import RACState, ScaledRACState
 from engram.nn._recurrent import Recurrent
 from engram.nn._s4_cell import S4State
+from engram.nn._sab import SABState
 from engram.nn._screen import Screen
 from engram.nn._state_space import StateSpace
 from engram.nn._tensor_net import TensorNet
@@ -36,7 +37,7 @@ TORCH = (
 )
 """Of what torch's own modules our layers are made, and the two that stand beside them."""
 
-STATES = (CoRNNState, LEMState, LSTMState, RACState, S4State, ScaledRACState)
+STATES = (CoRNNState, LEMState, LSTMState, RACState, S4State, SABState, ScaledRACState)
 
 
 def safe_globals() -> list[Any]:

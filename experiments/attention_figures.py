@@ -1,0 +1,134 @@
+"""Figures of trained attention networks (Kerg 2022, Figs. 4.2, B.1, B.8, B.9): gradients, memory, heat maps.
+
+    python experiments/attention_figures.py gradients docs/results/attention-trained.svg RUN [RUN ...]
+    python experiments/attention_figures.py trade-off docs/results/attention-trade-off.svg RUN [RUN ...]
+    python experiments/attention_figures.py heat docs/results/attention-heat.svg RUN [RUN ...]
+
+RUN is a folder of a sweep, `sweeps/attention/denoise-rellstm-...`. The numbers go into a JSON file beside the figure.
+Fig. 4.2, centre, peak memory against T, is the figure of `engram bench attention`.
+"""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engram.bench import _attention_layers
+from engram.figures import INK, heat_colors, looks, new_figure
+from engram.loops import use
+from engram.models import Network
+from engram.state import parts
+from engram.tasks import Batch
+from engram.train import RunDirectory, load_network
+
+ALLOW = [str(Path(__file__).with_name("as_printed.py"))]
+ROWS = 10
+LENGTHS = (400, 600, 800)
+"""Delays of the trade-off."""
+
+
+def gradient_norms(network: Network, batch: Batch, asked: int = 10) -> list[float]:
+    """The norm of dL/dh_t over batch and units, of the last step first.
+
+    L is the cross-entropy of the last ``asked`` steps, summed over these and divided by the number of all steps, as
+    in the authors' program; h_t is the first field of the state, and its gradient that of all ways from it to L.
+    """
+    cell = network.core.cells[0].with_built_weights()  # type: ignore[union-attr, index]
+    drive, state = cell.drive(network.encode(batch.inputs)), cell.initial_state(batch.inputs.shape[1])
+    states, outputs = [], []
+    for t in range(len(batch.inputs)):
+        now = tuple(part[t] for part in drive) if isinstance(drive, tuple) else drive[t]
+        state = cell.step(now, state)
+        h: Tensor = parts(state)[0]
+        h.retain_grad()
+        states.append(h)
+        outputs.append(cell.output(state))
+    logits = network.head(torch.stack(outputs))
+    loss = sum(F.cross_entropy(logits[-k], batch.targets[-k]) for k in range(1, asked + 1))
+    (loss / len(batch.inputs)).backward()  # type: ignore[union-attr, operator]
+    norms = [0.0 if h.grad is None else float(h.grad.norm()) for h in states]
+    return norms[::-1]
+
+
+def opened(folder: str) -> tuple[Any, Network]:
+    return RunDirectory(Path(folder), ALLOW).settings, load_network(folder, allow=ALLOW)
+
+
+def label(settings: Any) -> str:
+    """The model, and the sizes of its memory where they are not the usual."""
+    options = settings.model.options
+    sizes = [f"{name}={options[name]}" for name in ("nu", "rho", "screen") if name in options]
+    return ", ".join([settings.model.label, *sizes])
+
+
+def sampled(task: Any) -> Batch:
+    return task.sample(ROWS, torch.Generator().manual_seed(0))  # type: ignore[no-any-return]
+
+
+def gradients(path: Path, folders: list[str]) -> None:
+    """log norm against the distance from the end, one line per run."""
+    found = {}
+    for folder in folders:
+        settings, network = opened(folder)
+        found[label(settings)] = gradient_norms(network, sampled(settings.task))
+    path.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    title = "Gradient of the loss by the state, after training"
+    with new_figure(path, height=4.2, title=title) as figure:
+        (axes,) = figure.axes
+        for name, look in looks(list(found)).items():
+            axes.plot([max(norm, 1e-30) for norm in found[name]], color=look.color, label=name)
+        axes.set(xlabel="steps from the end", ylabel="norm of dL/dh (log scale)", yscale="log")
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=4)
+
+
+def trade_off(path: Path, folders: list[str]) -> None:
+    """The mean log norm against the peak memory of a training step, at three delays."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for folder in folders:
+        settings, network = opened(folder)
+        name = {"relrnn": "RelRNN", "rellstm": "RelLSTM", "memrnn": "MemRNN", "sab": "SAB"}.get(
+            settings.model.name, "RNN" if "rnn" in settings.model.name.lower() else "LSTM"
+        )
+        for delay in LENGTHS:
+            task = type(settings.task)(**{**settings.task.options(), "delay": delay})
+            norms = [math.log(max(norm, 1e-30)) for norm in gradient_norms(network, sampled(task))]
+            memory = _attention_layers.step_memory(name, task.steps)
+            row = {"delay": delay, "mean_log_norm": sum(norms) / len(norms), "memory_mb": memory}
+            found.setdefault(label(settings), []).append(row)
+    path.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    with new_figure(path, height=4.2, title="Gradients against memory, delays 400, 600 and 800") as figure:
+        (axes,) = figure.axes
+        for name, look in looks(list(found)).items():
+            points = [(row["memory_mb"], row["mean_log_norm"]) for row in found[name]]
+            axes.plot(*zip(*points, strict=True), color=look.color, marker=look.marker, label=name)
+        axes.set(xlabel="peak memory of a training step (MB, log scale)", ylabel="mean log norm", xscale="log")
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=4)
+
+
+def heat(path: Path, folders: list[str]) -> None:
+    """Attention by the step that made a state, one panel per run; the mean over a batch."""
+    maps = {}
+    for folder in folders:
+        settings, network = opened(folder)
+        with torch.no_grad(), use("plain"):
+            encoded = network.encode(sampled(settings.task).inputs)
+            attention = network.core(encoded, return_attention=True)[2]
+        name = f"{label(settings)}: {settings.task.name}, delay {settings.task.delay}"
+        maps[name] = attention.over_time()[0].mean((0, 1))
+    path.with_suffix(".json").write_text(json.dumps({name: grid.tolist() for name, grid in maps.items()}) + "\n")
+    with new_figure(path, 1, len(maps), height=4.2, title="Attention: to which step, at which step") as figure:
+        for axes, (name, grid) in zip(figure.axes, maps.items(), strict=True):
+            axes.imshow(grid.numpy(), cmap=heat_colors(), vmin=0, vmax=float(grid.max()), aspect="auto")
+            axes.set(title=name, xlabel="step attended to", ylabel="step that attends")
+            axes.title.set_color(INK)
+
+
+WAYS = {"gradients": gradients, "trade-off": trade_off, "heat": heat}
+
+if __name__ == "__main__":
+    WAYS[sys.argv[1]](Path(sys.argv[2]), sys.argv[3:])
