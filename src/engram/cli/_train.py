@@ -133,7 +133,7 @@ def _train_seeds(train: Train) -> None:
         left = estimate(sweep, read_results(sweep, folder))
         show_plan(sweep, folder, left, workers, train.json, every=True)
         return
-    code = tuple(each for each in (settings.model.name, task_name(settings.task)) if is_outside(each))  # typed
+    code = tuple(each for each in (*settings.model.outside, task_name(settings.task)) if is_outside(each))  # typed
     run_plan(sweep, folder, engine_for(sweep, folder, workers), code, train.json)
 
 

@@ -14,6 +14,7 @@ from engram.sweep._file import Row, SweepFile
 from engram.sweep._lines import line_of_setting
 from engram.sweep._together import kind_of
 from engram.tasks import Task, task_name
+from engram.models import decisive
 from engram.train import Settings, score_names
 
 WITHOUT_EFFECT = ("save_every", "log_every", "probe_every", "tensorboard")
@@ -184,13 +185,12 @@ def identity(settings: Settings, together: bool = False) -> str:
     values["machine"] = {name: v for name, v in values["machine"].items() if name not in WITHOUT_EFFECT}
     if values["budget"]["stop_at"] is None:  # not given: the hash is the one from before there was such a setting
         del values["budget"]["stop_at"]
-    named = {
-        "model": (settings.model.name, settings.model.kind),
-        "task": (task_name(settings.task), type(settings.task)),
-    }
-    for part, (name, kind) in named.items():
+    values["model"] = decisive(values["model"])
+    code = {**settings.model.outside, task_name(settings.task): type(settings.task)}
+    for part, own in (("model", "name"), ("model", "encoder"), ("task", "name")):
+        name = values[part].get(own, "")
         if is_outside(name):  # the same on every machine, wherever the file is
-            values[part]["name"] = f"{name.rpartition(':')[2]} {code_hash(kind)}"
+            values[part][own] = f"{name.rpartition(':')[2]} {code_hash(code[name])}"
     return seal({"settings": values, "engram": __version__, "together": together})
 
 
