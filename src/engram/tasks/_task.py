@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -49,6 +50,8 @@ class Task(ABC):
     """The size of the embedding (of symbols, or of an image) in the paper, where there is one."""
     context: ClassVar[str] = "off"
     """How the task's papers normalise codes over the steps of a sequence: off, whole, or segmented."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Settings of the task's papers, by flat names, for what nobody says: Settings.of and the command line use them."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

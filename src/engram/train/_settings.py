@@ -73,8 +73,12 @@ class Settings:
 
     @classmethod
     def of(cls, task: Task, model: str = "exprnn", **flat: Any) -> Self:
-        """Settings by flat names, those of the command line: ``hidden=8, lr=0.1, optimizer="sgd", options={...}``."""
-        return cls(task).replace(model=model, **flat)
+        """Settings by flat names, those of the command line: ``hidden=8, lr=0.1, optimizer="sgd", options={...}``.
+
+        What is not said is that of the task's papers (``task.defaults``), or the default of all tasks.
+        """
+        usual = task.defaults if isinstance(task, Task) else {}
+        return cls(task).replace(**{**usual, **flat, "model": model})
 
     def replace(self, **flat: Any) -> Self:
         """A copy with other values, by flat names (``task`` and ``seed`` among them)."""
