@@ -78,8 +78,8 @@ class InvarianceClaim(Claim):
 
 
 def orthogonal(numbers: object) -> fmpq_mat:
-    """(I - A)(I + A)^{-1} with A the skew part of a matrix of integers, below its diagonal."""
-    rows = [[int(entry) for entry in row] for row in numbers]  # type: ignore[attr-defined]
+    """(I - A)(I + A)^{-1}; below the diagonal of the skew A is 1 + |x| of a matrix of integers, so that A is not 0."""
+    rows = [[1 + abs(int(entry)) for entry in row] for row in numbers]  # type: ignore[attr-defined]
     size = len(rows)
     skew = [[(rows[i][j] if i > j else -rows[j][i] if i < j else 0) for j in range(size)] for i in range(size)]
     minus = [[(i == j) - skew[i][j] for j in range(size)] for i in range(size)]

@@ -45,20 +45,22 @@ class PairOrderClaim(Claim):
 
     def find(self, witness: str, prime: int, seed: int) -> Found:
         size = self.features
-        a, b, scale, shift, weights = (_vector(row) for row in integers(seed, 1, 5, size))
+        signs = [1 - 2 * (int(number) % 2) for number in integers(seed, 4, size)]
+        # Of equal signs, and none of them 0: no sum below is 0 by chance.
+        a, more, step, shift, weights = (
+            [sign * (1 + abs(number)) for sign, number in zip(signs, _vector(row), strict=True)]
+            for row in integers(seed, 1, 5, size)
+        )
         first, second = ([_vector(row) for row in integers(seed, k, size, size)] for k in (2, 3))
-        mirrored = [*a[1:], a[0]]  # the norm of a, in another order
-        signs = [Fraction((x > y) - (x < y)) for x, y in zip(a, b, strict=True)]
-        step = [(1 + abs(g)) * s for g, s in zip(scale, signs, strict=True)]  # gamma is not 0
-        zero = [Fraction(0)] * size
+        mirrored = [-a[0], *a[1:]]  # has the norm of a
 
         def normalised(beta: Vector) -> tuple[Vector, Vector]:
             return _sum(beta, step), _sum(beta, [-x for x in step])
 
         pairs = {
-            "other_norms": (a, b),
+            "other_norms": (a, _sum(a, more)),
             "equal_norms": (a, mirrored),
-            "normalised": normalised(zero),
+            "normalised": normalised([Fraction(0)] * size),
             "normalised_beta": normalised(shift),
         }
 
