@@ -142,6 +142,7 @@ FORGED: dict[str, dict[str, Any]] = {
         "a gradient below its bound": {"least": "255/256"},
         "fewer gradients": {"gradients_of_depth": [82, 140, 17, 0]},
         "depths above the largest": {"gradients_of_depth": [82, 140, 17, 0, 1]},
+    },
     # steps 4, features 3
     "invariance": {
         "a score changed": {"changed_scores": 1},

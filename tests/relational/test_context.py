@@ -4,10 +4,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.relational.references import context_norm
 
 from engram.errors import OptionError, ShapeError
 from engram.relational import ContextNorm
-from tests.relational.references import context_norm
 
 
 @given(st.lists(st.integers(2, 5), min_size=1, max_size=4), st.integers(1, 4), st.integers(0, 9))
@@ -38,7 +38,9 @@ def test_of_two_objects_it_says_same_or_different() -> None:
 
 def test_the_variance_is_unbiased() -> None:
     codes = torch.randn(7, 2, 3, dtype=torch.float64)
-    torch.testing.assert_close(ContextNorm(3).double()(codes).var(0), torch.ones(2, 3, dtype=torch.float64), rtol=1e-6, atol=0)
+    torch.testing.assert_close(
+        ContextNorm(3).double()(codes).var(0), torch.ones(2, 3, dtype=torch.float64), rtol=1e-6, atol=0
+    )
 
 
 def test_it_has_two_numbers_per_feature() -> None:

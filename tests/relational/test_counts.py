@@ -1,10 +1,10 @@
 """Parameter counts: those of Table C.3 of Kerg (2022), and those of the layer sizes of Webb et al. 2021."""
 
 import pytest
+from tests.relational.conftest import Shown
 from torch import nn
 
 from engram.models import Model, make_network
-from tests.relational.conftest import Shown
 
 TASKS = {
     "same/different": (2, 2),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.relational.conftest import Shown
 from torch import nn
 
 from engram.errors import OptionError, ShapeError
@@ -12,7 +13,6 @@ from engram.models import Model, Network, OwnEncoder, make_network
 from engram.relational import ContextNorm, PixelCNN, Sparse
 from engram.tasks import Copy
 from engram.train import Settings
-from tests.relational.conftest import Shown
 
 TASK = Shown(length=5, count=6, side=9)
 
@@ -111,7 +111,7 @@ class TestOwn:
             network_of(encoder=f"{Path(__file__)}:Picture")
         with pytest.raises(OptionError, match="the encoder Demanding needs taste"):
             network_of(encoder=f"{Path(__file__)}:Demanding")
-        with pytest.raises(OptionError, match="unknown encoder 'learnt'.*Did you mean 'learned'"):
+        with pytest.raises(OptionError, match=r"unknown encoder 'learnt'.*Did you mean 'learned'"):
             Model("corelnet", encoder="learnt")
         with pytest.raises(OptionError, match="encoder is for tasks of images with an embedding; copy shows"):
             make_network(Copy(5), Model("lstm", encoder="random"))

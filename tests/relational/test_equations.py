@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.relational import references
 from torch import Tensor, nn
 
 from engram import loops
 from engram.relational import ESBN, MNM, NTM, CoRelNet, CoRelNetT, PrediNet, RelationNetwork, Transformer
-from tests.relational import references
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,7 @@ CASES = {
         TINY | {"heads": 1, "feedforward": 3, "symmetric": True, "num_layers": 2},
         has_steps=False,
     ),
-    "predinet": Case(
-        PrediNet, references.predinet, (3, 2, 2), TINY | {"heads": 3, "key_size": 2, "relations": 4}
-    ),
+    "predinet": Case(PrediNet, references.predinet, (3, 2, 2), TINY | {"heads": 3, "key_size": 2, "relations": 4}),
     "rn": Case(RelationNetwork, references.rn, (3, 2, 2), TINY | {"pair_size": 4}, has_steps=False),
     "esbn": Case(ESBN, references.esbn, (4, 3, 2), SMALL_ESBN),
     "esbn asymmetric": Case(ESBN, references.esbn, (3, 2, 3), SMALL_ESBN | {"similarity": "asymmetric"}),

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from engram.errors import OptionError, ShapeError
-from engram.relational import ESBN, ENTRIES, SIMILARITIES, CoRelNet, CoRelNetT, PrediNet, Similarity, Transformer
+from engram.relational import ENTRIES, ESBN, SIMILARITIES, CoRelNet, CoRelNetT, PrediNet, Similarity, Transformer
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
@@ -66,14 +66,18 @@ def test_asymmetric_contains_symmetric() -> None:
     for kind in (CoRelNet, CoRelNetT, ESBN):
         plain, other = kind(6, 3, 4), kind(6, 3, 4, similarity="asymmetric")
         weights = other.state_dict() | plain.state_dict()
-        weights |= {name: torch.eye(6) for name in weights if name.endswith(("first.weight", "second.weight")) and weights[name].shape == (6, 6)}
+        weights |= {
+            name: torch.eye(6)
+            for name in weights
+            if name.endswith(("first.weight", "second.weight")) and weights[name].shape == (6, 6)
+        }
         other.load_state_dict(weights)
         codes = torch.randn(4, 5, 6)
         assert torch.equal(plain(codes), other(codes)), kind.__name__
 
 
 def test_bad_input() -> None:
-    with pytest.raises(OptionError, match="unknown similarity 'simetric'.*Did you mean 'symmetric'"):
+    with pytest.raises(OptionError, match=r"unknown similarity 'simetric'.*Did you mean 'symmetric'"):
         CoRelNet(3, 2, 4, similarity="simetric")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="unknown entries 'lower': expected one of causal, full, tril"):
         CoRelNet(3, 2, 4, entries="lower")  # type: ignore[arg-type]

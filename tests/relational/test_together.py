@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 import torch
+from tests.relational.conftest import Shown
 
 from engram.train import Loop, Settings, make_fabric, why_not_together
 from engram.train._members import Members, Now
-from tests.relational.conftest import Shown
 
 TASK = Shown(length=4, count=5, side=8)
 SMALL: dict[str, dict[str, Any]] = {

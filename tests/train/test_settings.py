@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.relational.conftest import Shown
 
 from engram.errors import DTypeError, EngramError, OptionError
 from engram.models import MODELS, Model
@@ -15,7 +16,6 @@ from engram.tasks import TASKS, Adding, Copy, PennTreebank, TransferCopy
 from engram.train import Budget, Group, Machine, Optimiser, Settings
 from engram.train._settings import FLAT
 from engram.train._settings_machine import PRECISIONS
-from tests.relational.conftest import Shown
 
 INF, NAN = float("inf"), float("nan")
 WRONG: dict[str, list[tuple[Any, str]]] = {

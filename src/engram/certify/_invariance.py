@@ -71,8 +71,8 @@ class InvarianceClaim(Claim):
 
     def statement(self, found: Found) -> str:
         return (
-            f"A rational orthogonal matrix changes {found['changed_codes']} of the {self.steps * self.features} numbers "
-            f"in the codes of {many(self.steps, 'object')}, {found['changed_scores']} of their {self.steps**2} "
+            f"A rational orthogonal matrix changes {found['changed_codes']} of the {self.steps * self.features} "
+            f"numbers in the codes of {many(self.steps, 'object')}, {found['changed_scores']} of their {self.steps**2} "
             f"symmetric scores and {found['changed_asymmetric_scores']} of as many asymmetric ones."
         )
 

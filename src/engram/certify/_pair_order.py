@@ -88,8 +88,8 @@ class PairOrderClaim(Claim):
     def statement(self, found: Found) -> str:
         told = {name: "tells" if count else "does not tell" for name, count in found.items()}
         return (
-            f"For two codes of {self.features} numbers a symmetric similarity {told['symmetric_other_norms']} the order "
-            f"if norms differ, {told['symmetric_equal_norms']} it if they are equal; after normalisation with beta = 0 "
+            f"For two codes of {self.features} numbers a symmetric similarity {told['symmetric_other_norms']} the "
+            f"order if norms differ, {told['symmetric_equal_norms']} it if they are equal; after normalisation with beta = 0 "
             f"it {told['symmetric_normalised']} it, an asymmetric one {told['asymmetric_normalised']} it, a difference "
             f"{told['difference_normalised']} it."
         )

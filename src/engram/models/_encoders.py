@@ -15,6 +15,7 @@ from engram.models._options import parameters_of
 from engram.relational import CODE, PixelCNN
 from engram.tasks import Task
 
+
 class Identity(nn.Module):
     """Numbers as they are, flattened: ``(..., *shape)`` to ``(..., D)``."""
 

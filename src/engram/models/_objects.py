@@ -18,7 +18,7 @@ def codes_of_members(encoder: nn.Module, objects: Tensor, rows: Tensor) -> Tenso
 
 
 def _seen(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Of rows ``(E, T, B)``: the objects that each member sees, ``(E, K)``, and where in these each step's object is."""
+    """Of rows ``(E, T, B)``: the objects that each member sees, ``(E, K)``, and where in these each step's is."""
     found = [own.long().unique(return_inverse=True) for own in rows]
     most = max(len(seen) for seen, _ in found)
     filled = [torch.nn.functional.pad(seen, (0, most - len(seen)), value=int(seen[0])) for seen, _ in found]

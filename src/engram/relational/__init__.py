@@ -1,4 +1,4 @@
-"""Relational networks: encoder of images, context normalisation, similarities, CoRelNet, and what it is compared with."""
+"""Relational networks: encoder, context normalisation, similarities, CoRelNet, and what it is compared with."""
 
 from engram.relational._attention import EncoderLayer
 from engram.relational._context import ContextNorm

@@ -19,7 +19,7 @@ class ContextNorm(nn.Module):
         \sigma^2 = \frac{1}{|G| - 1} \sum_{t \in G} (z_t - \mu)^2 + 10^{-8}, \quad
         z_t \leftarrow \gamma \odot \frac{z_t - \mu}{\sigma} + \beta
 
-    where the context G is the whole sequence, or one of the ``segments`` that it is cut into, and gamma and beta ``(F)``
+    where the context G is the whole sequence, or one of the ``segments`` that it is cut into; gamma and beta ``(F)``
     are learned and start at 1 and 0. Source: Webb et al. 2020 (temporal context normalisation); the unbiased variance
     is that of the program of Webb et al. 2021 (ESBN).
 

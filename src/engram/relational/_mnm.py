@@ -38,7 +38,9 @@ class MNMCell(ControllerCell):
     ``(3M, M)``. Buffer: initial ``(3, M, M)``, random, not trained.
     """
 
-    equation = "h, c = LSTM([z; read]), k, v, q = tanh(W h), W_l -= rate (W_l a_{l-1} - target_l(v)) a_{l-1}^T, read = net(q)"
+    equation = (
+        "h, c = LSTM([z; read]), k, v, q = tanh(W h), W_l -= rate (W_l a_{l-1} - target_l(v)) a_{l-1}^T, read = net(q)"
+    )
     initial: Tensor
 
     def __init__(self, input_size: int, hidden_size: int, steps: int, memory_size: int) -> None:
@@ -101,8 +103,8 @@ class MNM(nn.Module):
         y = W_y (W_o [h_{T+1}; r_{T+1}] + b_o) + b_y
 
     where the targets tau are linear in v and the a_l of the write are those of k before it. The loss has
-    :math:`\frac{1}{T} \sum_t \mathrm{mean} (a_3(k_t) - v_t)^2` of the memory after each write (:meth:`penalty`). Source:
-    Munkhdalai et al. 2019; sizes and initial distributions, the program of Webb et al. 2021 without its two layers
+    :math:`\frac{1}{T} \sum_t \mathrm{mean} (a_3(k_t) - v_t)^2` of the memory after each write (:meth:`penalty`).
+    Source: Munkhdalai et al. 2019; sizes and initial distributions, the program of Webb et al. 2021 without its two layers
     that are never used (33,920 parameters).
 
     Args:
@@ -138,8 +140,8 @@ class MNM(nn.Module):
         slots = torch.eye(self.steps + 1, dtype=codes.dtype, device=codes.device)[:, None].expand(-1, batch, -1)
         inputs = torch.cat([F.pad(codes, (0, 0, 0, 0, 0, 1)), slots], -1)
         _, state = self.cell.run(inputs, self.cell.initial_state(batch), None, False)
-        self._error = state.error.mean() / self.steps if self.training else None  # type: ignore[union-attr]
-        answers: Tensor = self.answer(self.merge(torch.cat([state.h, state.read], -1)))  # type: ignore[union-attr]
+        self._error = state.error.mean() / self.steps if self.training else None
+        answers: Tensor = self.answer(self.merge(torch.cat([state.h, state.read], -1)))
         return answers
 
     def penalty(self) -> Tensor:

@@ -149,7 +149,7 @@ class NTM(nn.Module):
         number = torch.arange(steps + 1, device=codes.device)
         fresh = torch.stack([number < 2, number < 1], -1).to(codes.dtype)[:, None].expand(-1, batch, -1)
         inputs = torch.cat([F.pad(codes, (0, 0, 0, 0, 0, 1)), fresh], -1)
-        start = self.cell.initial_state(batch)._replace(memory=self.memory.expand(batch, -1, -1))  # type: ignore[union-attr]
+        start = self.cell.initial_state(batch)._replace(memory=self.memory.expand(batch, -1, -1))
         outputs, _ = self.cell.run(inputs, start, None, False)
         answers: Tensor = self.answer(outputs[-1])
         return answers

@@ -18,7 +18,8 @@ class PrediNet(nn.Module):
         y = W_4 \, \mathrm{relu}(W_3 [D_1; \dots; D_H] + b_3) + b_4
 
     where t(E) is the last feature of E, the mean position that the head looks at. Positions count from 0. Keys, queries
-    and W_s have no bias. Source: Shanahan et al. 2020; sizes and initial distributions, the program of Webb et al. 2021.
+    and W_s have no bias. Source: Shanahan et al. 2020; sizes and initial distributions, the program of Webb et al.
+    2021.
 
     Args:
         input_size: F, the features of a code.

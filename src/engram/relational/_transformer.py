@@ -1,6 +1,5 @@
 """A transformer of one layer, as the relational papers compare with."""
 
-import torch
 from torch import Tensor, nn
 
 from engram.errors import check_size

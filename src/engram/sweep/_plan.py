@@ -8,13 +8,13 @@ from engram import __version__
 from engram.errors import EngramError, OptionError
 from engram.files import seal
 from engram.imports import code_hash, is_outside
+from engram.models import decisive
 from engram.runs import Where
 from engram.sweep._budget import within_budget
 from engram.sweep._file import Row, SweepFile
 from engram.sweep._lines import line_of_setting
 from engram.sweep._together import kind_of
 from engram.tasks import Task, task_name
-from engram.models import decisive
 from engram.train import Settings, score_names
 
 WITHOUT_EFFECT = ("save_every", "log_every", "probe_every", "tensorboard")

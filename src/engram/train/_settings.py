@@ -112,7 +112,9 @@ class Settings:
             "valid_samples": 0 if task.is_data_set else 256,
             "test_samples": 0 if task.is_data_set else 1024,
         }
-        found = {name: value for name, value in found.items() if getattr(getattr(self, FLAT[name][0]), name) in (None, "")}
+        found = {
+            name: value for name, value in found.items() if getattr(getattr(self, FLAT[name][0]), name) in (None, "")
+        }
         threads = self.machine.threads or threads_for(budget.batch, model.hidden, self.machine.processes)
         every = every if task.has_validation else 0
         return self.replace(**found, steps=steps, epochs=None, validate_every=every, threads=threads)

@@ -2,10 +2,10 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -39,6 +39,7 @@ class OneAnswer(Task):
     answer: ClassVar[Literal["every", "last"]] = "last"
     embedding: ClassVar[int] = 128
     context: ClassVar[str] = "whole"
+    defaults: ClassVar[Mapping[str, Any]] = {"lr": 5e-4, "batch": 32, "clip": 0.0}
     choice: ClassVar[int] = 0
     """How many images one choice has, where the answers are choices shown at the end of a sequence, in order."""
 
