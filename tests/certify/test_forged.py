@@ -143,6 +143,20 @@ FORGED: dict[str, dict[str, Any]] = {
         "fewer gradients": {"gradients_of_depth": [82, 140, 17, 0]},
         "depths above the largest": {"gradients_of_depth": [82, 140, 17, 0, 1]},
     },
+    # steps 4, features 3
+    "invariance": {
+        "a score changed": {"changed_scores": 1},
+        "no code changed": {"changed_codes": 0},
+        "another matrix": {"is_orthogonal": False},
+        "no asymmetric score changed": {"changed_asymmetric_scores": 0},
+    },
+    # features 4
+    "pair-order": {
+        "equal norms tell it": {"symmetric_equal_norms": 2},
+        "other norms do not": {"symmetric_other_norms": 0},
+        "normalised codes tell it": {"asymmetric_normalised": 4},
+        "differences do not": {"difference_normalised": 0},
+    },
 }
 
 

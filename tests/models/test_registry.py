@@ -8,11 +8,13 @@ import torch
 from torch import nn
 
 import engram.nn
+import engram.relational
 from engram.errors import OptionError
 from engram.models import MODELS, Model, OneHot, make_core, make_network, options_of
 from engram.nn import Recurrent, TensorNet
 from engram.tasks import Adding, Copy, Task
 
+RELATIONAL = ("CoRelNet", "CoRelNetT", "ESBN", "MNM", "NTM", "PrediNet", "RelationNetwork", "Transformer")
 SMALL: dict[str, Task] = {"every": Copy(3, 2), "last": Adding(6)}
 
 
@@ -20,6 +22,7 @@ def test_every_layer_is_there() -> None:
     """Each recurrent layer and tensor network that engram.nn exports has a name."""
     exported = [getattr(engram.nn, name) for name in engram.nn.__all__]
     kinds = {kind for kind in exported if inspect.isclass(kind) and issubclass(kind, Recurrent | TensorNet)}
+    kinds |= {getattr(engram.relational, name) for name in RELATIONAL}
     assert {entry.kind for entry in MODELS.values()} == kinds - {Recurrent, TensorNet} | {nn.LSTM, nn.GRU}
 
 

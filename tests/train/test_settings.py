@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.relational.conftest import Shown
 
 from engram.errors import DTypeError, EngramError, OptionError
 from engram.models import MODELS, Model
@@ -31,6 +32,10 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     ],
     "readout_bias": [("no", "readout_bias must be True or False, got 'no'")],
     "embedding": [(-1, "embedding must be at least 0, got -1"), (1.5, "embedding must be a whole number")],
+    "encoder": [("learnt", "unknown encoder 'learnt'"), (3, "encoder must be a text, got 3")],
+    "context": [("3+", "unknown context '3\\+'"), (2, "context must be a text, got 2")],
+    "l1": [(-1.0, "l1 must be a strength of at least 0, got -1.0"), ("1", "l1 must be a number")],
+    "l1_on": [("code", "unknown l1_on 'code': expected one of codes, weights")],
     "steps": [(-1, "steps must be at least 0, got -1"), (1e3, "steps must be a whole number")],
     "epochs": [(0, "epochs must be at least 1, got 0"), (0.5, "epochs must be a whole number")],
     "batch": [(0, "batch must be at least 1, got 0"), (None, "batch must be a whole number")],
@@ -139,6 +144,10 @@ FLAT_SETTINGS = st.fixed_dictionaries(
         "layers": st.integers(1, 1000),
         "options": st.dictionaries(st.just("dropout"), st.sampled_from([0.3, "henaff", (1, 2), True, 7])),
         "embedding": st.none() | COUNTS,
+        "encoder": st.sampled_from(["", "learned", "random"]),
+        "context": st.sampled_from(["", "off", "whole", "segmented", "3+2"]),
+        "l1": st.floats(0, 10),
+        "l1_on": st.sampled_from(["codes", "weights"]),
         "readout_bias": st.booleans(),
         "epochs": st.none() | SIZES,
         "batch": SIZES.map(lambda n: 2 * n),
@@ -242,7 +251,8 @@ RESOLVED: dict[str, tuple[Settings, dict[str, Any]]] = {
     "defaults": (
         Settings.of(Copy(5), hidden=8),
         {"lr_orthogonal": 2e-4, "steps": 1000, "epochs": None, "validate_every": 100, "valid_samples": 256}
-        | {"test_samples": 1024, "threads": 1, "embedding": 0, "momentum": 0.0, "schedule": "constant"},
+        | {"test_samples": 1024, "threads": 1, "embedding": 0, "momentum": 0.0, "schedule": "constant"}
+        | {"context": "off"},
     ),
     "epochs": (
         Settings.of(Copy(5), samples=30, batch=10, epochs=4),
@@ -278,6 +288,10 @@ CHANGES: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "options": ({}, {}, {"init": "cayley"}),
     "readout_bias": ({}, True, False),
     "embedding": ({"task": PennTreebank(5)}, 0, 3),
+    "encoder": ({"task": Shown()}, "learned", "random"),
+    "context": ({"task": Shown()}, "off", "whole"),
+    "l1": ({"task": Shown()}, 0.0, 1.0),
+    "l1_on": ({"task": Shown(), "l1": 1.0}, "codes", "weights"),
     "optimizer": ({}, "adam", "adamw"),
     "lr": ({}, 1e-3, 2e-3),
     "lr_orthogonal": ({}, 1e-3, 2e-3),

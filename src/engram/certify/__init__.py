@@ -13,6 +13,8 @@ from engram.certify._degree import DegreeClaim
 from engram.certify._delay import DelayClaim
 from engram.certify._flat import FlatClaim
 from engram.certify._homogeneous import HomogeneousClaim
+from engram.certify._invariance import InvarianceClaim
+from engram.certify._pair_order import PairOrderClaim
 from engram.certify._params import ParamsClaim
 from engram.certify._rac import RACConjectureClaim, RACDeepClaim, RACShallowClaim, RACUpperClaim, rac_claim
 from engram.certify._registry import CLAIMS
@@ -39,6 +41,8 @@ __all__ = [
     "FlatClaim",
     "Found",
     "HomogeneousClaim",
+    "InvarianceClaim",
+    "PairOrderClaim",
     "ParamsClaim",
     "RACConjectureClaim",
     "RACDeepClaim",

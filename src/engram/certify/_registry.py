@@ -11,6 +11,8 @@ from engram.certify._degree import DegreeClaim
 from engram.certify._delay import DelayClaim
 from engram.certify._flat import FlatClaim
 from engram.certify._homogeneous import HomogeneousClaim
+from engram.certify._invariance import InvarianceClaim
+from engram.certify._pair_order import PairOrderClaim
 from engram.certify._params import ParamsClaim
 from engram.certify._rac import RACConjectureClaim, RACDeepClaim, RACShallowClaim, RACUpperClaim
 from engram.certify._state_tracking import StateTrackingClaim
@@ -37,5 +39,7 @@ CLAIMS: dict[str, type[Claim]] = {
         AttentionPathsClaim,
         AttentionDecayClaim,
         AttentionSparseClaim,
+        InvarianceClaim,
+        PairOrderClaim,
     )
 }

@@ -26,7 +26,7 @@ from engram.models import model_class
 from engram.probe import watch
 from engram.sweep import estimate, plan_of_seeds, read_results
 from engram.tasks import TASKS, Task, make_task, task_class, task_name
-from engram.train import Settings, groups_of, plan, to_toml, train
+from engram.train import FLAT, Settings, groups_of, plan, to_toml, train
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,9 @@ def _made(values: dict[str, Any], model: str, flags: Flags, named: Named, /, *ta
     if given.get("steps") is not None and given["steps"] < 1:
         raise OptionError(f"--steps must be at least 1, got {given['steps']}; --dry-run shows a run without training")
     values = overridden(values, {*given})
+    for name, value in task_class(values["task"]["name"]).defaults.items():
+        group, own = FLAT[name]
+        values.setdefault(group, {}).setdefault(own, value)
     run: dict[str, Any] = {}
     options = dict(values.get("model", {}).get("options", {}))
     for name, value in given.items():
@@ -133,7 +136,7 @@ def _train_seeds(train: Train) -> None:
         left = estimate(sweep, read_results(sweep, folder))
         show_plan(sweep, folder, left, workers, train.json, every=True)
         return
-    code = tuple(each for each in (settings.model.name, task_name(settings.task)) if is_outside(each))  # typed
+    code = tuple(each for each in (*settings.model.outside, task_name(settings.task)) if is_outside(each))  # typed
     run_plan(sweep, folder, engine_for(sweep, folder, workers), code, train.json)
 
 

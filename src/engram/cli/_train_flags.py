@@ -14,9 +14,9 @@ from engram.cli._docs import docs_of
 from engram.cli._model_options import help_of, in_words
 from engram.cli._run_words import Allow
 from engram.errors import OptionError
-from engram.models import model_class, options_of
+from engram.models import default_hidden, model_class, options_of
 from engram.tasks import TASKS, Task
-from engram.train import GROUPS, Group
+from engram.train import FLAT, GROUPS, Group
 
 EMPTY = inspect.Parameter.empty
 RUN: dict[str, tuple[Any, Any, str]] = {
@@ -84,8 +84,12 @@ def flags_of(task: type[Task] | None, model: str, values: dict[str, Any]) -> Fla
     flags.add(("task", "name"), inspect.Parameter("task", alone, annotation=Annotated[str, said], default=default))
     if task is not None:
         add_task(flags, task, values.get("task", {}))
+    own: dict[str, dict[str, Any]] = {"model": {"hidden": default_hidden(model_class(model))}}
+    for name, value in (task.defaults if task is not None else {}).items():
+        group, each = FLAT[name]
+        own.setdefault(group, {})[each] = value
     for group, kind in GROUPS.items():
-        _add_group(flags, group, kind, values.get(group, {}))
+        _add_group(flags, group, kind, own.get(group, {}) | values.get(group, {}))
     heading = Heading("Run", sort_key=9)
     seed = values.get("seed", 0)
     flags.add(("", "seed"), option("seed", int, seed, "Random seed for weights, data and dropout.", group=heading))

@@ -7,7 +7,10 @@ from pathlib import Path
 from engram.imports import full_name, is_outside
 from engram.tasks import TASKS
 
-TEXTS = ("--model", "--allow", "--out", "--config", "--name", "--stop-by", "--group", "--device", "--lr-figure")
+TEXTS = (
+    "--model", "--encoder", "--context", "--l1-on", "--allow", "--out", "--config", "--name", "--stop-by", "--group",
+    "--device", "--lr-figure",
+)  # fmt: skip
 """Options whose value may look like the name of a task."""
 ALONE = (
     "--dry-run", "--find-lr", "--json", "--tensorboard", "--no-tensorboard", "--no-readout-bias", "--readout-bias",
@@ -46,7 +49,8 @@ def names_in(words: list[str]) -> Named:
             guess = word  # misspelt, or package.module:Class
         before = word
     task, model, config = task or guess, _last(said, "--model"), _last(said, "--config")
-    allow = [*(name for name in (task, model) if name and is_outside(name)), *said.get("--allow", [])]
+    typed = (task, model, _last(said, "--encoder"))
+    allow = [*(name for name in typed if name and is_outside(name)), *said.get("--allow", [])]
     return Named(task, model, Path(config) if config is not None else None, allow)
 
 

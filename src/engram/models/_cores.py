@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from engram.errors import EngramError, OptionError, ShapeError
 from engram.files import one_line
 from engram.models._model import Model
-from engram.models._options import is_size, parameters_of
+from engram.models._options import default_hidden, is_size, parameters_of
 from engram.models._registry import model_class
 from engram.nn import Recurrent, TensorNet
 from engram.state import State, parts
@@ -138,7 +138,7 @@ def has_state(core: nn.Module) -> bool:
 
 def core_for(task: Task, model: Model, input_size: int) -> nn.Module:
     """The core of a model on a task."""
-    if model.hidden != Model.hidden and not {"hidden_size", "rank"} & {*parameters_of(model.kind)[0]}:
+    if model.hidden != default_hidden(model.kind) and not {"hidden_size", "rank"} & {*parameters_of(model.kind)[0]}:
         raise OptionError(f"{model.label} has no hidden units to set (its constructor takes no hidden_size)")
     core = make_core(
         model.name,

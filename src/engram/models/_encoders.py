@@ -3,18 +3,17 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import OptionError
+from engram.errors import EngramError, OptionError, ShapeError
+from engram.files import one_line
+from engram.imports import is_outside, load_class
+from engram.models._options import parameters_of
+from engram.relational import CODE, PixelCNN
 from engram.tasks import Task
-
-CODE = 128
-"""The size of the code of an image, where neither the person nor the task says one."""
 
 
 class Identity(nn.Module):
@@ -50,60 +49,58 @@ class Embedding(nn.Embedding):
         return self.embedding_dim
 
 
-class PixelCNN(nn.Module):
-    """Images ``(..., channels, height, width)`` to codes ``(..., size)``: three convolutions, two linear layers.
+class OwnEncoder(nn.Module):
+    """A module of somebody else as an encoder: it is given images in a batch, ``(N, *shape)``, and makes ``(N, F)``.
 
-    Each convolution has 32 channels, kernel 4, stride 2, padding 1; the linear layers have 256 and ``size`` units; a
-    ReLU follows each of the five, the last too. Weights are Kaiming normal, biases 0. Height and width are at least 8:
-    each convolution halves them. Source: Webb et al. 2021 (ESBN), Kerg (2022), Section 5.5 and
-    Appendix C.1 (CoRelNet).
+    F is found by calling it with zeros, in evaluation mode.
 
     Args:
-        shape: channels, height, width.
-        size: of the code.
+        module: any module.
+        shape: of what is seen at a step.
     """
 
-    channels, hidden = 32, 256
-
-    def __init__(self, shape: tuple[int, ...], size: int = CODE) -> None:
+    def __init__(self, module: nn.Module, shape: tuple[int, ...]) -> None:
         super().__init__()
-        if len(shape) != 3 or min(shape[1:]) < 8 or shape[0] < 1:
+        self.module, self.shape = module, shape
+        training = module.training
+        try:
+            with torch.no_grad():
+                found = module.eval()(torch.zeros(2, *shape))
+        except EngramError:
+            raise
+        except Exception as error:  # somebody else's code may raise anything
             raise OptionError(
-                f"the encoder of images takes (channels, height, width), at least 8 x 8 pixels: three convolutions "
-                f"halve them three times; got {shape}. embedding=0 takes plain pixels"
+                f"the encoder {type(module).__name__} must take {('batch', *shape)}, what the task shows at a step; it "
+                f"refused {(2, *shape)}: {type(error).__name__}: {one_line(str(error), 300)}"
+            ) from error
+        finally:
+            module.train(training)
+        if not isinstance(found, Tensor) or found.dim() != 2 or len(found) != 2 or not found.is_floating_point():
+            made = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise ShapeError(
+                f"the encoder {type(module).__name__} must make a vector of each input, (batch, features); of "
+                f"{(2, *shape)} it made {made}"
             )
-        self.shape, self.output_size = shape, size
-        sizes = [shape[0], self.channels, self.channels, self.channels]
-        convolutions = [nn.Conv2d(a, b, 4, stride=2, padding=1) for a, b in pairwise(sizes)]
-        pixels = self.channels * (shape[1] // 8) * (shape[2] // 8)
-        linear = [nn.Linear(pixels, self.hidden), nn.Linear(self.hidden, size)]
-        layers: list[Any] = [*convolutions, *linear]
-        for layer in layers:
-            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-            nn.init.zeros_(layer.bias)
-        relu = nn.ReLU()
-        self.layers = nn.Sequential(
-            *(part for layer in convolutions for part in (layer, relu)),
-            nn.Flatten(),
-            *(part for layer in linear for part in (layer, relu)),
-        )
+        self.output_size = found.shape[-1]
 
-    def forward(self, images: Tensor) -> Tensor:
-        codes: Tensor = self.layers(images.reshape(-1, *self.shape))
-        return codes.reshape(*images.shape[:-3], self.output_size)
+    def forward(self, inputs: Tensor) -> Tensor:
+        codes: Tensor = self.module(inputs.reshape(-1, *self.shape))
+        return codes.reshape(*inputs.shape[: inputs.dim() - len(self.shape)], self.output_size)
 
 
-Encoder = Identity | OneHot | Embedding | PixelCNN
+Encoder = Identity | OneHot | Embedding | PixelCNN | OwnEncoder
 
 
-def make_encoder(task: Task, embedding: int | None = None) -> Encoder:
+def make_encoder(task: Task, embedding: int | None = None, encoder: str = "") -> Encoder:
     """The encoder of a task's inputs.
 
     Args:
         embedding: the size of the code of a symbol or an image; default: that of the task's paper (of images without a
             paper: 128). 0 gives one-hot symbols and plain pixels.
+        encoder: of images, ``learned`` or ``random`` (its weights stay as initialised), of anything but symbols
+            ``package.module:Class`` or ``file.py:Class`` of your own; default: learned.
     """
-    return encoder_for(task, embedding)[0]()
+    return encoder_for(task, embedding, encoder)[0]()
 
 
 def default_embedding(task: Task) -> int:
@@ -113,17 +110,43 @@ def default_embedding(task: Task) -> int:
     return (task.embedding or CODE) if len(task.input_shape) == 3 else 0
 
 
-def encoder_for(task: Task, embedding: int | None) -> tuple[Callable[[], Encoder], int]:
-    """What makes the encoder, and the size of its output: that is known before its weights are sampled."""
+def default_encoder(task: Task, embedding: int | None) -> str:
+    """How images are encoded where nobody says it; empty where there are none, or plain pixels are asked for."""
+    images = not task.vocabulary and len(task.input_shape) == 3
+    return "learned" if images and embedding != 0 else ""
+
+
+def encoder_for(task: Task, embedding: int | None, encoder: str = "") -> tuple[Callable[[], Encoder], int]:
+    """What makes the encoder, and the size of its output: of engram's own that is known before weights are sampled."""
     size = default_embedding(task) if embedding is None else embedding
+    if is_outside(encoder) and not task.vocabulary:
+        own = _own_encoder(encoder, task.input_shape, size)
+        return lambda: own, own.output_size
+    if encoder and not default_encoder(task, size):
+        what = "is of symbols" if task.vocabulary else f"shows {task.input_shape} at a step"
+        raise OptionError(f"encoder is for tasks of images with an embedding; {task.name} {what}, got {encoder!r}")
     if task.vocabulary and size:
         return partial(Embedding, task.vocabulary, size), size
     if task.vocabulary:
         return partial(OneHot, task.vocabulary), task.vocabulary
     if len(task.input_shape) == 3 and size:
-        return partial(PixelCNN, task.input_shape, size), size
+        return partial(PixelCNN, task.input_shape, size, encoder == "random"), size
     if size:
         raise OptionError(
             f"embedding is for tasks of symbols or images; {task.name} has {task.input_size} numbers per step"
         )
     return partial(Identity, task.input_shape), task.input_size
+
+
+def _own_encoder(name: str, shape: tuple[int, ...], size: int) -> OwnEncoder:
+    """Its constructor is given what it names of input_shape and output_size."""
+    kind = load_class(name, nn.Module)
+    taken = parameters_of(kind)[0]
+    given = {"input_shape": shape, "output_size": size or CODE}
+    needed = [key for key, p in taken.items() if p.default is p.empty and key not in given]
+    if needed:
+        raise OptionError(
+            f"the encoder {kind.__name__} needs {', '.join(needed)}: it is given those of input_shape and output_size "
+            "that its constructor names; give the others defaults"
+        )
+    return OwnEncoder(kind(**{key: value for key, value in given.items() if key in taken}), shape)

@@ -8,12 +8,13 @@ from torch import Tensor
 
 from engram.errors import DTypeError, EngramError, OptionError, ShapeError
 from engram.models._cores import core_for, features_of
-from engram.models._encoders import default_embedding, encoder_for
+from engram.models._encoders import default_embedding, default_encoder, encoder_for
 from engram.models._heads import make_head
 from engram.models._memory import WithinMemory
-from engram.models._model import Model
+from engram.models._model import Model, read_segments
 from engram.models._network import Network
 from engram.nn import TensorNet
+from engram.relational import ContextNorm, Sparse
 from engram.tasks import Task
 
 
@@ -36,11 +37,13 @@ def make_network(task: Task, model: Model) -> Network:
 def _make_network(task: Task, model: Model) -> Network:
     if model.options.get("bidirectional") and task.vocabulary:
         raise OptionError(f"bidirectional: {task.name} asks for the next symbol, which the way back has read already")
-    encoder_maker, size = encoder_for(task, embedding_of(task, model))
+    encoder_maker, size = encoder_for(task, embedding_of(task, model), encoder_name_of(task, model))
+    context = _context(task, model, size)
     core = core_for(task, model, size)  # the order in which weights are sampled: core, encoder, head
     encoder = encoder_maker()
+    sparse = Sparse(size, model.l1, model.l1_on) if model.l1 else None
     head = make_head(task, core, features_of(core, task, model, size), model.readout_bias)
-    network = Network(encoder, core, head, objects_of(task), task.vocabulary)
+    network = Network(encoder, core, head, objects_of(task), task.vocabulary, sparse=sparse, context=context)
     if not any(p.requires_grad for p in network.parameters()):
         raise OptionError(f"{model.label} on {task.name} has no parameter that could be trained")
     return network
@@ -53,6 +56,31 @@ def embedding_of(task: Task, model: Model) -> int:
     if model.embedding:
         raise OptionError(f"{model.label} has a feature map of its own (option features), no embedding")
     return 0
+
+
+def encoder_name_of(task: Task, model: Model) -> str:
+    """How a model encodes the images of a task: as given, or the default; empty where there are no images."""
+    if model.encoder and issubclass(model.kind, TensorNet):
+        raise OptionError(f"{model.label} has a feature map of its own (option features), no encoder")
+    return model.encoder or default_encoder(task, embedding_of(task, model))
+
+
+def context_of(task: Task, model: Model) -> str:
+    """How codes are normalised over the steps of a sequence: as given, or as the task's papers do it."""
+    return model.context or ("off" if issubclass(model.kind, TensorNet) else task.context)
+
+
+def _context(task: Task, model: Model, size: int) -> ContextNorm | None:
+    name = context_of(task, model)
+    if name == "off":
+        return None
+    segments = {"whole": (), "segmented": task.segments}.get(name) or read_segments(name) or ()
+    if segments and sum(segments) != task.steps:
+        raise OptionError(
+            f"the segments of context must add up to the steps of {task.name}: {name} makes {sum(segments)} of "
+            f"{task.steps}. Its own are {'+'.join(map(str, task.segments))}"
+        )
+    return ContextNorm(size, segments)
 
 
 def objects_of(task: Task) -> Tensor | None:

@@ -1,18 +1,38 @@
 """The settings of a model: a name, sizes and options."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from torch import nn
 
-from engram.errors import DTypeError, OptionError, check_flag, check_size, unknown
-from engram.imports import check_allowed, full_name, is_outside
-from engram.models._options import SET_BY_RUN, SIZES, options_of, parameters_of
+from engram.errors import DTypeError, OptionError, check_choice, check_flag, check_number, check_size, unknown
+from engram.imports import check_allowed, full_name, is_outside, load_class
+from engram.models._options import SET_BY_RUN, SIZES, default_hidden, options_of, parameters_of
 from engram.models._registry import MODELS, model_class
 
 MOST_UNITS, MOST_LAYERS = 10**6, 1000
 """More than any network of today has."""
+ENCODERS = ("learned", "random")
+CONTEXTS = ("off", "whole", "segmented")
+NEUTRAL = {"encoder": ("", "learned"), "context": ("off",), "l1": (0.0,), "l1_on": ("codes",)}
+"""Values of settings that came later and change nothing: hashes leave them out, and stay what they were before."""
+
+
+def decisive(values: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a model, as :meth:`Model.to_dict` gives them, without those that change nothing."""
+    return {name: value for name, value in values.items() if value not in NEUTRAL.get(name, ())}
+
+
+def read_segments(text: str) -> tuple[int, ...] | None:
+    """The lengths in "3+2+4"; None if it is no such text.
+
+    >>> read_segments("3+2+4")
+    (3, 2, 4)
+    """
+    parts = text.split("+")
+    return tuple(map(int, parts)) if all(part.isascii() and part.isdigit() for part in parts) else None
 
 
 @dataclass(frozen=True)
@@ -24,12 +44,22 @@ class Model:
 
     name: str = "exprnn"
     """A name of `engram list models`, or package.module:Class, or file.py:Class."""
-    hidden: int = 128
-    """N, the hidden units of a layer."""
+    hidden: int = None  # type: ignore[assignment]  # a number from the moment it is made
+    """N, the hidden units of a layer; default: the model's own, mostly 128."""
     layers: int = 1
     """Layers on top of each other."""
     embedding: int | None = None
     """The size of the embedding of symbols or images; default: the paper's of the task. 0: one-hot, plain pixels."""
+    encoder: str = ""
+    """The encoder of images: learned, random (frozen as initialised), or package.module:Class or file.py:Class of your
+    own; default: learned."""
+    context: str = ""
+    """Normalise codes over the steps of a sequence: off, whole, segmented (as the task says), or lengths such as
+    3+2+4; default: that of the task's papers."""
+    l1: float = 0.0
+    """The strength of an L1 penalty on a linear layer after the encoder; 0: no such layer."""
+    l1_on: str = "codes"
+    """What the L1 penalty is on: codes, or the weights of that layer."""
     readout_bias: bool = True
     """Whether the linear read-out has a bias."""
     options: dict[str, Any] = field(default_factory=dict)
@@ -42,12 +72,30 @@ class Model:
             object.__setattr__(self, "name", full_name(self.name))  # found from any folder
         elif self.name not in MODELS:
             raise unknown("model", self.name, MODELS)
+        if self.hidden is None:
+            object.__setattr__(self, "hidden", default_hidden(self.kind))
         check_size("hidden", self.hidden, most=MOST_UNITS)
         check_size("layers", self.layers, most=MOST_LAYERS)
         if self.embedding is not None:
             check_size("embedding", self.embedding, least=0, most=MOST_UNITS)
+        self._check_codes()
         check_flag("readout_bias", self.readout_bias)
         object.__setattr__(self, "options", self._checked_options())
+
+    def _check_codes(self) -> None:
+        """Refuse what no encoder, context or penalty is."""
+        for name in ("encoder", "context", "l1_on"):
+            if not isinstance(getattr(self, name), str):
+                raise DTypeError(f"{name} must be a text, got {getattr(self, name)!r:.60}")
+        if is_outside(self.encoder):
+            object.__setattr__(self, "encoder", full_name(self.encoder))
+        elif self.encoder not in ("", *ENCODERS):
+            raise unknown("encoder", self.encoder, [*ENCODERS, "file.py:Class"])
+        if self.context and self.context not in CONTEXTS and read_segments(self.context) is None:
+            raise unknown("context", self.context, [*CONTEXTS, "lengths such as 3+2+4"])
+        if not 0 <= check_number("l1", self.l1) < math.inf:
+            raise OptionError(f"l1 must be a strength of at least 0, got {self.l1}")
+        check_choice("l1_on", self.l1_on, ("codes", "weights"))
 
     def _checked_options(self) -> dict[str, Any]:
         if not isinstance(self.options, dict):
@@ -70,6 +118,12 @@ class Model:
         return model_class(self.name)
 
     @property
+    def outside(self) -> dict[str, type[nn.Module]]:
+        """The classes outside engram that it names, core and encoder, by their names."""
+        found = {self.name: self.kind} if is_outside(self.name) else {}
+        return found | ({self.encoder: load_class(self.encoder, nn.Module)} if is_outside(self.encoder) else {})
+
+    @property
     def label(self) -> str:
         """A short name, for titles and folders: of a class outside engram that of the class."""
         return self.name.rpartition(":")[2]
@@ -87,8 +141,9 @@ class Model:
         for name in values:
             if name not in known:
                 raise unknown("setting of [model]", name, known)
-        if isinstance(name := values.get("name", ""), str):
-            check_allowed(name, allow)
+        for each in ("name", "encoder"):
+            if isinstance(name := values.get(each, ""), str):
+                check_allowed(name, allow)
         return cls(**values)
 
 

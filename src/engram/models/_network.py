@@ -5,11 +5,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from engram.maps import Map, mapped_weights
+from engram.maps import Map, mapped_weights, members
 from engram.models._cores import call, has_state
 from engram.models._encoders import Encoder
 from engram.models._heads import Head
-from engram.nn import Recurrent
+from engram.models._objects import codes_of_members
+from engram.nn import BareCell, Recurrent
+from engram.relational import ContextNorm, Sparse
 from engram.state import State, detached
 
 
@@ -22,6 +24,8 @@ class Network(nn.Module):
         head: to what the task asks for.
         objects: a table ``(K, *input_shape)``, if inputs are rows of it: each is encoded once per call.
         vocabulary: the number of symbols, if inputs are symbols.
+        sparse: a linear layer under an L1 penalty, after the encoder; default: none.
+        context: normalises codes over the steps of a sequence, before the core; default: none.
 
     Inputs: inputs, state
         inputs: ``(T, B, *input_shape)`` numbers, or ``(T, B)`` symbols or rows of the table.
@@ -33,10 +37,19 @@ class Network(nn.Module):
     objects: Tensor | None
 
     def __init__(
-        self, encoder: Encoder, core: nn.Module, head: Head, objects: Tensor | None = None, vocabulary: int = 0
+        self,
+        encoder: Encoder,
+        core: nn.Module,
+        head: Head,
+        objects: Tensor | None = None,
+        vocabulary: int = 0,
+        *,
+        sparse: Sparse | None = None,
+        context: ContextNorm | None = None,
     ) -> None:
         super().__init__()
         self.encoder, self.core, self.head = encoder, core, head
+        self.sparse, self.context = sparse, context
         self.vocabulary, self.has_state = vocabulary, has_state(core)
         self.register_buffer("objects", objects, persistent=False)  # the task's, not learned
         self.penalized = tuple(module for module in dict.fromkeys(_penalized(self)) if _counts(module))
@@ -53,12 +66,20 @@ class Network(nn.Module):
 
     def encode(self, inputs: Tensor) -> Tensor:
         """What the core is given, ``(T, B, F)``."""
+        codes = self.codes(inputs)
+        codes = codes if self.sparse is None else self.sparse(codes)
+        return codes if self.context is None else self.context(codes)
+
+    def codes(self, inputs: Tensor) -> Tensor:
+        """What the encoder makes of each step, ``(T, B, F)``: of a table of objects, each object once per call."""
         if self.objects is None or inputs.is_floating_point():
             encoded: Tensor = self.encoder(inputs)
             return encoded
         if torch.compiler.is_exporting():  # how many are seen depends on the numbers: all are encoded
             every: Tensor = self.encoder(self.objects)
             return every[inputs.long()]
+        if members():
+            return codes_of_members(self.encoder, self.objects, inputs)
         seen, places = inputs.long().unique(return_inverse=True)
         codes: Tensor = self.encoder(self.objects[seen])
         return codes[places]
@@ -81,8 +102,24 @@ class Network(nn.Module):
 
         That of a module stands for all within it: a recurrent layer's is the sum of its cells'.
         """
-        found = [_penalty(module) for module in self.penalized]
-        return sum(found[1:], found[0]) if found else None
+        return _sum([_penalty(module) for module in self.penalized])
+
+    def penalty_of_call(self) -> Tensor | None:
+        """The part of :meth:`penalty` that depends on what was computed in the last call; of the modules that say
+        ``penalty_of_call = True``."""
+        return _sum([_penalty(module) for module in self.penalized if _of_call(module)])
+
+    def penalty_of_weights(self) -> Tensor | None:
+        """The rest of it."""
+        return _sum([_penalty(module) for module in self.penalized if not _of_call(module)])
+
+
+def _sum(found: list[Tensor]) -> Tensor | None:
+    return sum(found[1:], found[0]) if found else None
+
+
+def _of_call(module: nn.Module) -> bool:
+    return bool(getattr(module, "penalty_of_call", False))
 
 
 def _penalized(module: nn.Module) -> Iterator[nn.Module]:
@@ -118,5 +155,5 @@ def _maps_of(module: nn.Module) -> list[tuple[Map, tuple[Tensor, ...]]]:
 def _counts(module: nn.Module) -> bool:
     """Whether a penalty can move a weight: one of engram's that is zero depends on none, and to build it takes time at
     every step. Those of other people may depend on what was computed, and always count."""
-    is_ours = isinstance(module, Recurrent) or not _has_penalty(module)
+    is_ours = isinstance(module, Recurrent | BareCell) or not _has_penalty(module)
     return not is_ours or _penalty(module).requires_grad

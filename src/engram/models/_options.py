@@ -36,6 +36,19 @@ def options_of(kind: type[nn.Module]) -> dict[str, Option]:
     }
 
 
+USUAL_WIDTH = 128
+
+
+def default_hidden(kind: type[nn.Module]) -> int:
+    """The hidden units of a class where nobody says how many: the default of its constructor, or else 128.
+
+    >>> default_hidden(nn.GRU)
+    128
+    """
+    hidden = parameters_of(kind)[0].get("hidden_size")
+    return hidden.default if hidden is not None and type(hidden.default) is int else USUAL_WIDTH
+
+
 def is_size(name: str, parameter: inspect.Parameter) -> bool:
     """Whether a run gives it. A rank with a default is that of a cell's weights, not the width of a tensor network."""
     return name in SIZES and not (name == "rank" and parameter.default is not parameter.empty)

@@ -1,6 +1,7 @@
 """The models by the names the papers gave them, torch's own among them: what the command line takes."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
@@ -54,6 +55,7 @@ from engram.nn import (
     TensorNet,
     TensorTrainNet,
 )
+from engram.relational import ESBN, MNM, NTM, CoRelNet, CoRelNetT, PrediNet, RelationNetwork, Transformer
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,10 @@ def _layer(kind: type[Recurrent], good_for: str) -> Entry:
 def _tensor(kind: type[TensorNet], good_for: str) -> Entry:
     equation = "h_y = <W_y, f(x_1) o ... o f(x_d)>, " + kind.tensor
     return Entry(kind, equation, kind.count, kind.step_cost, "-", kind.source, good_for)
+
+
+def _relational(kind: Any, good_for: str) -> Entry:
+    return Entry(kind, kind.equation, kind.count, kind.step_cost, "-", kind.source, good_for)
 
 
 def _torch(kind: type[nn.Module], equal: type[Recurrent]) -> Entry:
@@ -146,6 +152,14 @@ MODELS: dict[str, Entry] = {
     "rellstm": _layer(RelLSTM, "as relrnn, with the gates of an LSTM; the default choice of the two"),
     "tensor-train": _tensor(TensorTrainNet, "one answer to a fixed number of inputs: theory of depth"),
     "cp-net": _tensor(CPNet, "the shallow network that a tensor train is compared with"),
+    "corelnet": _relational(CoRelNet, "relations between objects, seen or never seen before: few weights, fast"),
+    "corelnet-t": _relational(CoRelNetT, "as corelnet, with a transformer over the rows of similarities"),
+    "esbn": _relational(ESBN, "relations, one object at a time: an LSTM that never sees the objects"),
+    "transformer": _relational(Transformer, "one layer of attention over objects: a baseline of relational networks"),
+    "predinet": _relational(PrediNet, "pairs of objects by attention, and their differences: a baseline"),
+    "rn": _relational(RelationNetwork, "one perceptron for every pair of objects: a baseline"),
+    "ntm": _relational(NTM, "an LSTM with a memory of slots: a baseline"),
+    "mnm": _relational(MNM, "an LSTM with a network for a memory: a baseline"),
 }
 
 

@@ -8,6 +8,7 @@ from engram import __version__
 from engram.errors import EngramError, OptionError
 from engram.files import seal
 from engram.imports import code_hash, is_outside
+from engram.models import decisive
 from engram.runs import Where
 from engram.sweep._budget import within_budget
 from engram.sweep._file import Row, SweepFile
@@ -188,13 +189,12 @@ def identity(settings: Settings, together: bool = False) -> str:
     values["machine"] = {name: v for name, v in values["machine"].items() if name not in WITHOUT_EFFECT}
     if values["budget"]["stop_at"] is None:  # not given: the hash is the one from before there was such a setting
         del values["budget"]["stop_at"]
-    named = {
-        "model": (settings.model.name, settings.model.kind),
-        "task": (task_name(settings.task), type(settings.task)),
-    }
-    for part, (name, kind) in named.items():
+    values["model"] = decisive(values["model"])
+    code = {**settings.model.outside, task_name(settings.task): type(settings.task)}
+    for part, own in (("model", "name"), ("model", "encoder"), ("task", "name")):
+        name = values[part].get(own, "")
         if is_outside(name):  # the same on every machine, wherever the file is
-            values[part]["name"] = f"{name.rpartition(':')[2]} {code_hash(kind)}"
+            values[part][own] = f"{name.rpartition(':')[2]} {code_hash(code[name])}"
     return seal({"settings": values, "engram": __version__, "together": together})
 
 

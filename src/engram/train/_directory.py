@@ -65,7 +65,7 @@ class RunDirectory:
             "command": command,
         }
         _write_facts(folder / "run.json", facts)
-        names = [settings.model.name, task_name(settings.task)]
+        names = [*settings.model.outside, task_name(settings.task)]
         return cls(folder, [name for name in names if is_outside(name)])  # the person's own word
 
     def note(self, **facts: Any) -> None:
@@ -89,7 +89,7 @@ class RunDirectory:
 
 def versions(settings: Settings) -> dict[str, str]:
     """What the numbers depend on besides the settings: in their last bits, or, of code outside engram, altogether."""
-    named = {settings.model.name: settings.model.kind, task_name(settings.task): type(settings.task)}
+    named = {**settings.model.outside, task_name(settings.task): type(settings.task)}
     code = {f"code of {kind.__name__}": code_hash(kind) for name, kind in named.items() if is_outside(name)}
     return code | {
         "engram": __version__,

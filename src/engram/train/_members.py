@@ -64,11 +64,11 @@ class Members:
         """One step of every member. A member whose loss or gradient is not finite stays as it was."""
         started = time.perf_counter()
         batch = self.batches.take(self.loops)
-        outputs = self.outputs(batch.inputs)
+        outputs, penalties = self.outputs(batch.inputs)
         losses = self.task.losses(outputs, batch)
-        self.stacked.differentiate(losses.sum())
+        self.stacked.differentiate((losses if penalties is None else losses + penalties).sum())
         for e in self.penalized:
-            penalty = self.loops[e].network.penalty()
+            penalty = self.loops[e].network.penalty_of_weights()
             if penalty is not None and penalty.requires_grad:
                 self.stacked.add_gradients(e, penalty)
         values = losses.tolist()
@@ -85,20 +85,23 @@ class Members:
             taken.append(Taken(values[e], partial(_scores, self.task, found, batch, e), fault))
         return taken
 
-    def outputs(self, inputs: Tensor) -> Tensor:
-        """What the networks give, ``(E, S, B, C)``: one call of the network with each member's numbers in it."""
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What the networks give, ``(E, S, B, C)``: one call of the network with each member's numbers in it; and the
+        penalties that depend on that call, ``(E)``, if there are any."""
         try:
             with together(len(self.loops)) as each:
                 for held, name, stacked, _ in self.places:
                     held[name] = each(stacked)
-                return leave(self.network(each(inputs))[0])
+                outputs = leave(self.network(each(inputs))[0])
+                penalty = self.network.penalty_of_call()
+                return outputs, None if penalty is None else leave(penalty)
         finally:
             for held, name, _, before in self.places:
                 held[name] = before
 
     def _places(self) -> list[tuple[dict[str, Any], str, Tensor, Tensor]]:
         """Where the network holds what differs from member to member, and what it holds there itself."""
-        stacked = {**self.stacked.parameters, **self.stacked.buffers}
+        stacked = {**self.stacked.parameters, **self.stacked.frozen, **self.stacked.buffers}
         named = {id(t): stacked.get(name) for name, t in self.network.named_parameters()}
         named |= {id(t): stacked.get(name) for name, t in self.network.named_buffers()}
         return [

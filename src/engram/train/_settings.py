@@ -7,7 +7,7 @@ from typing import Any, Self
 from engram.errors import DTypeError, OptionError, check_size, unknown
 from engram.files import seal
 from engram.imports import check_allowed
-from engram.models import Model, embedding_of
+from engram.models import Model, context_of, decisive, default_hidden, embedding_of, encoder_name_of
 from engram.tasks import TASKS, Batches, Task, make_task, task_name
 from engram.train._settings_budget import Budget
 from engram.train._settings_machine import Machine
@@ -73,12 +73,18 @@ class Settings:
 
     @classmethod
     def of(cls, task: Task, model: str = "exprnn", **flat: Any) -> Self:
-        """Settings by flat names, those of the command line: ``hidden=8, lr=0.1, optimizer="sgd", options={...}``."""
-        return cls(task).replace(model=model, **flat)
+        """Settings by flat names, those of the command line: ``hidden=8, lr=0.1, optimizer="sgd", options={...}``.
+
+        What is not said is that of the task's papers (``task.defaults``), or the default of all tasks.
+        """
+        usual = task.defaults if isinstance(task, Task) else {}
+        return cls(task).replace(**{**usual, **flat, "model": model})
 
     def replace(self, **flat: Any) -> Self:
         """A copy with other values, by flat names (``task`` and ``seed`` among them)."""
         changes: dict[str, dict[str, Any]] = {}
+        if "model" in flat and self.model.hidden == default_hidden(self.model.kind):
+            changes["model"] = {"hidden": None}  # the default of the other model, if nothing else is said
         top = {name: flat.pop(name) for name in ("task", "seed") if name in flat}
         for name, value in flat.items():
             if name not in FLAT:
@@ -97,6 +103,8 @@ class Settings:
             every = (epoch or 100) if every is None else every
         found: dict[str, Any] = {
             "embedding": embedding_of(task, model),
+            "encoder": encoder_name_of(task, model),
+            "context": context_of(task, model),
             "lr_orthogonal": optimiser.lr / 10,
             "momentum": optimiser.default_momentum,
             "schedule": optimiser.schedule_name,
@@ -104,7 +112,9 @@ class Settings:
             "valid_samples": 0 if task.is_data_set else 256,
             "test_samples": 0 if task.is_data_set else 1024,
         }
-        found = {name: value for name, value in found.items() if getattr(getattr(self, FLAT[name][0]), name) is None}
+        found = {
+            name: value for name, value in found.items() if getattr(getattr(self, FLAT[name][0]), name) in (None, "")
+        }
         threads = self.machine.threads or threads_for(budget.batch, model.hidden, self.machine.processes)
         every = every if task.has_validation else 0
         return self.replace(**found, steps=steps, epochs=None, validate_every=every, threads=threads)
@@ -127,6 +137,7 @@ class Settings:
     def fingerprint(self) -> str:
         """A hash of all that decides what a step computes: a checkpoint is resumed under equal settings only."""
         values = self.resolved().to_dict()
+        values["model"] = decisive(values["model"])
         for group, names in NOT_DECISIVE.items():
             values[group] = {name: value for name, value in values[group].items() if name not in names}
         return seal(values)

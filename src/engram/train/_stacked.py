@@ -83,6 +83,7 @@ class Stacked:
         for rows in (self.weights, self.counts, *self.moments.values()):
             rows[[e for e, loop in enumerate(loops) if loop is None]] = rows[own].clone()
         self.parameters = {c.name: c.of(self.weights).detach().requires_grad_() for c in columns.all}
+        self.frozen = self._stack_frozen()
         self.buffers = self._stack_buffers()
 
     def _take_over(self, e: int, loop: Loop) -> None:
@@ -126,6 +127,13 @@ class Stacked:
                 seen["step"] = self.counts[e]
             if seen:
                 optimizer.state[parameters[column.name]] = seen
+
+    def _stack_frozen(self) -> dict[str, Tensor]:
+        """Parameters that no optimiser moves, stacked: each member has its own, such as a random encoder."""
+        first = next(loop for loop in self.loops if loop is not None)
+        trained = {column.name for column in self.columns.all}
+        held = [dict((loop or first).network.named_parameters()) for loop in self.loops]
+        return {name: _aligned_stack([own[name].detach() for own in held]) for name in held[0] if name not in trained}
 
     def _stack_buffers(self) -> dict[str, Tensor]:
         """Buffers that are saved with a network, or that differ, stacked. Other constants stay those of the network."""

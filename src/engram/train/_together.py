@@ -76,7 +76,7 @@ def _opened(folder: Path, settings: Settings) -> RunDirectory:
     """The run in this folder, new or begun; one of other settings is refused."""
     if not (folder / "run.json").exists():
         return RunDirectory.create(folder, settings)
-    names = [settings.model.name, task_name(settings.task)]
+    names = [*settings.model.outside, task_name(settings.task)]
     run = RunDirectory(folder, [name for name in names if is_outside(name)])
     if run.settings.fingerprint() != settings.fingerprint() or run.settings.budget.steps != settings.budget.steps:
         raise RunError(f"{folder} holds a run of other settings: choose another folder")

@@ -6,7 +6,7 @@ import torch
 
 from engram.files import one_line
 from engram.loops import runs_in_c
-from engram.models import EveryStep, Identity, LastStep, Network, OneHot, objects_of
+from engram.models import EveryStep, Identity, LastStep, Network, OneHot
 from engram.nn import BareCell, Recurrent
 from engram.train._fabric import make_fabric
 from engram.train._loop import Loop
@@ -69,8 +69,6 @@ def _unfit(settings: Settings) -> str:
         return f"they are computed in float32 or float64, got {machine.precision}"
     if task.is_data_set:
         return f"{task.name} is a data set, whose batches may differ in length or carry a state on"
-    if objects_of(task) is not None:
-        return f"{task.name} shows objects of a table, and how many of them a batch shows differs from run to run"
     return ""
 
 
