@@ -57,6 +57,11 @@ CORNERS: dict[str, Callable[..., Tensor]] = {
     "slots of a product": lambda c, d, s: (s.buffer @ c.key)[:, 1:].sum(1),
     "every second slot of a product": lambda c, d, s: (s.buffer @ c.key)[:, ::2].sum(1),
     "a product of a product": lambda c, d, s: torch.tanh(torch.tanh(s.buffer @ c.key) @ c.key)[:, 2],
+    "mean of all slots": lambda c, d, s: s.buffer.mean((1, 2))[:, None],
+    "sum of all slots": lambda c, d, s: s.buffer.sum((1, 2))[:, None] * 0.1,
+    "largest of all slots": lambda c, d, s: s.buffer.amax((1, 2))[:, None],
+    "places of least and largest": lambda c, d, s: (s.h.min(-1).indices + 3 * s.h.max(-1).indices)[:, None] * 0.1,
+    "least and its place": lambda c, d, s: s.buffer.min(1).values * s.buffer.min(1).indices,
     "attention": lambda c, d, s: (torch.softmax(s.buffer @ s.h[:, :, None], 1).mT @ s.buffer)[:, 0],
     "sign of zero": lambda c, d, s: torch.sign(d * 0) + torch.sign(s.h),
 }
@@ -64,9 +69,11 @@ CORNERS: dict[str, Callable[..., Tensor]] = {
 
 TRUTHS = [name for name in CORNERS if "truth" in name or name == "neither"]
 COUNTS = [name for name in CORNERS if "count" in name]
+REDUCTIONS = [name for name in CORNERS if "all slots" in name or "least" in name]
 TOGETHER: dict[str, Callable[..., Tensor]] = {  # one loop to compile in place of many
     "all of truths": lambda c, d, s: sum(CORNERS[name](c, d, s) for name in TRUTHS),  # type: ignore[return-value]
     "all of counts": lambda c, d, s: sum(CORNERS[name](c, d, s) for name in COUNTS),  # type: ignore[return-value]
+    "all of reductions": lambda c, d, s: sum(CORNERS[name](c, d, s) for name in REDUCTIONS),  # type: ignore[return-value]
 }
 OF_SLOTS = {"slots of a product", "a product of a product", "attention", "sign of zero"}
 CASES = [(name, "torch") for name in CORNERS] + [(name, "compiled") for name in CORNERS | TOGETHER]

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram import nn
-from engram.loops import cross_entropies, use, use_threads
+from engram.loops import _several, cross_entropies, use, use_threads
 from engram.loops._several_layers import linear
 from engram.loops._several_products import matmuls, several_column_sums
 from engram.maps import leave, members, per_member, together
@@ -57,6 +57,15 @@ def test_equals_single_calls(kind: str, batch: int, executor: str) -> None:
             expected.abs().square().sum().backward()
             for name, p in layer.named_parameters():
                 assert torch.allclose(grads[name], p.grad, rtol=0, atol=1e-10), name
+
+
+@pytest.mark.parametrize("batch", [7, 3])  # three rows: products of the drive are made before the loop
+@pytest.mark.parametrize("kind", ["ExpRNN", "LSTM"])
+def test_in_chunks(kind: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one step, or of a few."""
+    for chunk_bytes in (1, 2000):
+        monkeypatch.setattr(_several, "CHUNK_BYTES", chunk_bytes)
+        test_equals_single_calls(kind, batch, "auto")
 
 
 def test_bits_of_a_loop_are_those_of_a_single_call() -> None:

@@ -59,9 +59,9 @@ def test_a_block_fits_the_cache_and_every_thread_has_one(
     compiled: str, count: int, monkeypatch: pytest.MonkeyPatch, threads: Callable[[int], Any]
 ) -> None:
     """No result depends on how the batch is cut, and time does: at most ``ROWS`` rows, and blocks for all threads."""
-    calls: list[_compiled.Call] = []
-    make = _compiled.Call
-    monkeypatch.setattr(_compiled, "Call", lambda *given: (calls.append(make(*given)), calls[-1])[1])
+    calls: list[_compiled.LoopCall] = []
+    make = _compiled.LoopCall
+    monkeypatch.setattr(_compiled, "LoopCall", lambda *given: (calls.append(make(*given)), calls[-1])[1])
     monkeypatch.setattr(_compiled, "SMALL", 0)  # else a batch this small is not shared
     cell, batches = engram.nn.RNNCell(2, 3), (7, 12, 13, 23, 24, 25, 40)
     with threads(count), use(compiled):
