@@ -137,6 +137,20 @@ def test_lost_lease_ends_the_process(tmp_path: Path) -> None:
         assert process.wait(timeout=30) == 75
 
 
+def test_a_full_disk_leaves_no_lease(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, resource, sys, engram.sweep._lease as m\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (5, 5))\n"
+        "try:\n"
+        "    m.Lease.take(pathlib.Path(sys.argv[1]))\n"
+        "except OSError as error:\n"
+        "    print(error.strerror)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "File too large\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_beats_go_on_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BEAT", 0.01)
     lease = Lease.take(tmp_path)

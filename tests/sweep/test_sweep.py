@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +297,46 @@ def test_full_disk(small: Any, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "failed" in done.stdout
     assert read_results(plan, out) == {}
+    assert run_local(plan, out) == run_here(plan, tmp_path / "undisturbed")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 400 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if (
+        shutil.which("mount") is None
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(folder)], capture_output=True
+        ).returncode
+    ):
+        pytest.skip("only root can make a small file system")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.slow
+def test_disk_that_fills_up_in_the_middle(small: Any, tmp_path: Path, small_disk: Path) -> None:
+    """Another program takes all that is left while runs are trained; with room again, they go on."""
+    small(base="save_every = 0\nlog_every = 1")
+    file, out = tmp_path / "sweep.toml", small_disk / "out"
+    file.write_text(file.read_text().replace("steps = 6", "steps = 300"))
+    plan, told, filler = make_plan(read_sweep(file)), list[str](), small_disk / "filler"
+
+    def observe(what: str, unit: Any, facts: Any) -> None:
+        told.append(what)
+        if what == "step" and not filler.exists():
+            with suppress(OSError), filler.open("wb", buffering=0) as taken:
+                while taken.write(bytes(512)):
+                    pass
+
+    sweep = Sweep(plan, out, Local(2), observe=observe)
+    sweep.run()
+    assert filler.exists()
+    assert sweep.failed
+    assert all("No space left on device" in reason for reason in sweep.failed.values())
+    filler.unlink()
     assert run_local(plan, out) == run_here(plan, tmp_path / "undisturbed")
 
 

@@ -33,7 +33,8 @@ def show_plan(
         print(json.dumps({"out": str(out), "runs": rows, "done": estimate.done, "seconds": estimate.on(workers)}))
         return
     console = terminal(stderr=not every)
-    console.print(f"{plan.name}: {plan.count} runs in {printable(str(out))}, {estimate.done} of them done{_unneeded(plan, estimate)}")
+    counts = f"{estimate.done} of them done{_unneeded(plan, estimate)}"
+    console.print(f"{plan.name}: {plan.count} runs in {printable(str(out))}, {counts}")
     if plan.search is not None:
         console.print(plan.search.words)
     if together := sum(bool(run.kind) for run in plan.runs):
@@ -123,8 +124,8 @@ class Live:
         self.drawn = time.monotonic()
         total, part = self.plan.count, self.done - self.before
         left = (self.drawn - self.start) / part * (total - self.done) if part else 0
-        most, about = ("at most ", "at most") if self.plan.solved is not None else ("", "about")  # a ladder may end early
-        head = f"{self.done} of {most}{total} runs" + (f", {about} {duration(left)} left" if part else "")
+        most = "at most " if self.plan.solved is not None else ""  # a ladder may end early
+        head = f"{self.done} of {most}{total} runs" + (f", {most or 'about '}{duration(left)} left" if part else "")
         jobs = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for unit, facts in self.running.values():
             total_steps = unit[0].settings.resolved().budget.steps

@@ -42,6 +42,9 @@ class Lease:
 
         Args:
             stale: a number that was found dead (:class:`Watch`): the next one may be taken.
+
+        Raises:
+            OSError: if it cannot be written, on a full disk for example; nothing is left of it then.
         """
         held = newest_lease(folder)
         if held > stale:
@@ -52,6 +55,9 @@ class Lease:
                 file.write(lease._content())
         except FileExistsError:
             return None
+        except OSError:  # a full disk: an empty lease would be somebody's until it is old
+            lease.path.unlink(missing_ok=True)
+            raise
         threading.Thread(target=lease._beat, daemon=True, name="lease").start()
         return lease
 
