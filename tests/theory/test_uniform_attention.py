@@ -80,17 +80,31 @@ def test_omega_of_four() -> None:
     assert [round(float(value), 5) for value in (exact, *printed)] == [0.42796, 0.43824, 0.3975]
 
 
+def compositions(total: int) -> list[tuple[int, ...]]:
+    """All ordered tuples of numbers of 2 or more with this sum."""
+    if total == 0:
+        return [()]
+    return [(first, *rest) for first in range(2, total + 1) for rest in compositions(total - first)]
+
+
 def test_omega_by_compositions() -> None:
-    """Sum_s omega(s) z^s = exp(S_1 z) sum_l psi_l z^l; psi sums over ordered tuples of 2 or more, not sorted ones."""
+    """Proposition B.1.25: omega(s) = sum_r psi_r S_1^(s-r)/(s-r)!, psi over ordered tuples, not sorted as B.1.160."""
     t, k, most = 2, 12, 7
-    S = [sum(Fraction(1, t + i) ** power for i in range(k)) for power in range(most + 1)]
-    delta = [Fraction(0), Fraction(0), *((-1) ** (power + 1) * S[power] / power for power in range(2, most + 1))]
-    # psi is the exponential of delta: l psi_l = sum_j j delta_j psi_{l-j}
-    psi = [Fraction(1)]
-    for l in range(1, most + 1):  # noqa: E741 - of the thesis
-        psi.append(sum(j * delta[j] * psi[l - j] for j in range(1, l + 1)) / l)
-    for s in range(most + 1):
-        assert omega(t, 0, k, s) == sum(S[1] ** (s - l) / factorial(s - l) * psi[l] for l in range(s + 1))  # noqa: E741
+    S_1, delta = omega(t, 0, k, 1), [Fraction(0)] * (most + 1)
+    for s in range(2, most + 1):  # the constant terms of the recursive formula, Eq. B.1.145
+        lower = sum(delta[s - r] * omega(t, 0, k, r) for r in range(1, s))
+        delta[s] = omega(t, 0, k, s) - S_1**s / factorial(s) - lower
+
+    def expanded(s: int, sorted_only: bool) -> Fraction:
+        total = Fraction(0)
+        for r in range(s + 1):
+            tuples = [each for each in compositions(r) if not sorted_only or list(each) == sorted(each, reverse=True)]
+            psi = sum((prod((delta[j] for j in each), start=Fraction(1)) for each in tuples), Fraction(0))
+            total += psi * S_1 ** (s - r) / factorial(s - r)
+        return total
+
+    assert [expanded(s, False) for s in range(most + 1)] == [omega(t, 0, k, s) for s in range(most + 1)]
+    assert [s for s in range(most + 1) if expanded(s, True) != omega(t, 0, k, s)] == [5, 6, 7]  # (3, 2) and (2, 3)
 
 
 @pytest.mark.parametrize("step", [1, 5, 100])

@@ -2,7 +2,7 @@
 
 h_t = phi(V s_{t-1} + U x_t + b) and s_t = psi_t(h_1, ..., h_t, s_{t-1}), where psi_t attends to states with weights
 alpha_i = softmax of e_i = a(s_{t-1}, h_i), c = sum_i alpha_i h_i, and s = f(h_t, c); s_0 = 0.
-Source: Kerg (2022), Section 4.2 and Appendix B.1, Eqs. B.1.1 to B.1.5, B.1.86, B.1.90.
+Source: Kerg (2022), Section 4.4, Eqs. 4.4.1 and 4.4.2; Eqs. B.1.4, B.1.5, B.1.86, B.1.90.
 """
 
 from collections.abc import Hashable, Sequence

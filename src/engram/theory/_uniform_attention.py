@@ -74,7 +74,7 @@ def chi(step: int, end: int, length: int) -> Fraction:
     """chi_{0:k}(s), the weight of all paths from h_t to s_{t+k} that pass V s times (Eqs. B.1.117, B.1.124).
 
     >>> [str(chi(1, 2, s)) for s in range(3)]
-    ['1/3', '3/2', '8/3']
+    ['1/3', '4/3', '4']
     """
     parts = (theta(step, end - i, length - i) / (step + end - i) for i in range(length + 1))
     return (end == length) + sum(parts, Fraction(0))
