@@ -45,6 +45,7 @@ class AttentiveCell(BareCell):
         weight_align ``(n)``; with ``concat`` weight_combine ``(n, 2n)``.
     """
 
+    matrix_moves_state = False
     state_name = "AttentiveState"
     renamed: dict[str, str] = {}  # noqa: RUF012  (nothing changes it)
     """Fields of the cell that have another name in the state."""
