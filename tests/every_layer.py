@@ -162,19 +162,7 @@ GROWING: dict[str, Callable[..., Recurrent]] = {
 }
 """Layers with a memory of all steps, which torch's scan, and so export, does not take."""
 EVERY = REAL | SYSTEMS | COMPLEX
-KINDS = {
-    "free",
-    "cayley",
-    "modrelu",
-    "goru",
-    "rac",
-    "cprnn",
-    "lstm",
-    "mingru",
-    "relrnn",
-    "memrnn",
-    "own cell without a plan",
-}
+KINDS = {"free", "cayley", "modrelu", "goru", "rac", "cprnn", "lstm", "mingru", "relrnn", "own cell without a plan"}
 """One of each kind of recurrence: sums, maps, gates, products, scans, and a cell that has no plan."""
 
 

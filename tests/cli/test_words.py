@@ -128,7 +128,7 @@ WRONG = {
     "train copy --device cuda": "--device 'cuda' cannot be used here: torch ",
     "train copy --device gpu9": "--device 'gpu9' cannot be used here: there is no device 'gpu9'. Here: cpu",
     "train copy --probe-every -1": "--probe-every must be at least 0, got -1",
-    "plot": "engram plot needs a figure, one of: spectrum, rac",
+    "plot": "engram plot needs a figure, one of: spectrum, rac, attention",
     "plot spectrm": "unknown figure 'spectrm': .* Did you mean 'spectrum'?",
     "plot rac --steps 5": "--steps must be even",
     "plot rac --depth 9": "choose a smaller --depth or fewer --steps",

@@ -133,7 +133,7 @@ def test_a_gradient_of_the_final_state_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", slow_but(EVERY | GROWING, KINDS | {"gru", "lstm, projected, both ways", "s4d", "complex"})
+    "name", slow_but(EVERY | GROWING, {"memrnn"} | KINDS | {"gru", "lstm, projected, both ways", "s4d", "complex"})
 )
 def test_each_gradient_has_its_own_memory(name: str) -> None:
     """torch adds the next gradient in place: b_ih and b_hh of an LSTM, which have the same one, were added to twice."""

@@ -28,7 +28,7 @@ OPTIONS = {
 }
 
 
-@pytest.fixture(params=slow_but(EVERY | GROWING, KINDS | OPTIONS | {"s4d", "sab", *COMPLEX}))
+@pytest.fixture(params=slow_but(EVERY | GROWING, {"memrnn", "sab"} | KINDS | OPTIONS | {"s4d", *COMPLEX}))
 def layer(request: pytest.FixtureRequest) -> Any:
     return (EVERY | GROWING)[request.param](dtype=torch.float64)
 
@@ -66,7 +66,7 @@ def test_functional_call(layer: Any) -> None:
     near(found, layer(x)[0])
 
 
-@pytest.mark.parametrize("name", slow_but(EVERY | GROWING, KINDS | {"s4d", "sab", "complex"}))
+@pytest.mark.parametrize("name", slow_but(EVERY | GROWING, {"memrnn", "sab"} | KINDS | {"s4d", "complex"}))
 def test_double_backward(name: str) -> None:
     layer = (EVERY | GROWING)[name](dtype=torch.float64)
     x = sequence(layer, 3, 2).requires_grad_()

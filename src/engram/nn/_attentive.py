@@ -1,7 +1,6 @@
 """Attention in the recurrence: what a step reads of the past, whatever the cell and whatever is remembered."""
 
 from collections import namedtuple
-from functools import cache
 from math import inf, sqrt
 from typing import Any
 
@@ -52,6 +51,9 @@ class AttentiveCell(BareCell):
 
     width: int = 0
     """n, the size of h and s."""
+    shown_size: int = 0  # of the output, once it is known: torch.compile does not follow a property of super()
+    inner_names: tuple[str, ...] = ()
+    """The fields of the cell alone; none if its state is one tensor."""
     weight_query: Tensor | None
     weight_key: Tensor | None
     weight_align: Tensor | None
@@ -74,6 +76,7 @@ class AttentiveCell(BareCell):
         self.readout = check_choice("readout", readout, READOUTS)
         super().__init__(input_size, hidden_size, **options)
         n = self.width
+        self.shown_size = n if readout == "s" else super().output_size
         if self.reference_weight.is_complex():
             raise DTypeError(
                 f"{type(self).__name__} attends with real weights and needs a real dtype; got "
@@ -95,28 +98,24 @@ class AttentiveCell(BareCell):
 
     # The state: h, s, the other fields of the cell, and what a subclass remembers.
 
-    def _recurrent_field(self) -> Field:
-        """The field that s takes the place of; known before any weight is."""
-        first: Field = parts(super().fields())[0]
-        if len(first.shape) != 1 or first.dtype is not None:
-            raise OptionError(
-                f"attention is over a state of one vector, the first field of a cell; that of {type(self).__name__} "
-                f"has the shape {first.shape}" + (f" and {first.dtype}" if first.dtype else "")
-            )
-        if not self.width:
-            self.width = first.shape[0]
-        return first
-
     def memory_fields(self) -> dict[str, Field]:
         """What is remembered, by name."""
         raise NotImplementedError
 
     def fields(self) -> Fields:
-        first = self._recurrent_field()
         inner = super().fields()
-        names = inner._fields[1:] if isinstance(inner, tuple) else ()  # type: ignore[attr-defined]
+        first: Field = parts(inner)[0]
+        if len(first.shape) != 1 or first.dtype is not None:
+            raise OptionError(
+                f"attention is over a state of one vector, the first field of a cell; that of {type(self).__name__} "
+                f"has the shape {first.shape}" + (f" and {first.dtype}" if first.dtype else "")
+            )
+        if not self.width:  # once: a cell is made with its fields
+            self.width = first.shape[0]
+            self.inner_names = tuple(inner._fields) if isinstance(inner, tuple) else ()  # type: ignore[attr-defined]
         found = {"h": Field(*first.shape), "s": first}
-        found |= {self.renamed.get(name, name): field for name, field in zip(names, parts(inner)[1:], strict=True)}
+        for name, field in zip(self.inner_names[1:], parts(inner)[1:], strict=True):
+            found[self.renamed.get(name, name)] = field
         own = self.memory_fields()
         if twice := found.keys() & own.keys():
             raise OptionError(f"the field {min(twice)} of {type(self).__name__} is also one of its memory: rename it")
@@ -124,17 +123,14 @@ class AttentiveCell(BareCell):
 
     def inner_step(self, drive: Any, state: State) -> tuple[Tensor, list[Tensor]]:
         """The cell's own step with s in place of its first field: h, and the other fields."""
-        inner = super().fields()
-        if not isinstance(inner, tuple):
-            return super().step(drive, state.s), []  # type: ignore[safe-super]
-        own = type(inner)(state.s, *state[2 : len(inner) + 1])
-        h, *others = parts(super().step(drive, own))  # type: ignore[safe-super]
+        h, *others = parts(super().step(drive, self._inner(state, state.s)))  # type: ignore[safe-super]
         return h, others
 
-    def inner_state(self, state: State) -> State:
-        """The state as the cell alone has it: h and its other fields."""
-        inner = super().fields()
-        return type(inner)(state.h, *state[2 : len(inner) + 1]) if isinstance(inner, tuple) else state.h
+    def _inner(self, state: State, first: Tensor) -> State:
+        """The state as the cell alone has it, with this as its first field."""
+        if not self.inner_names:
+            return first
+        return state_type("State", self.inner_names)(first, *state[2 : 1 + len(self.inner_names)])
 
     # Attention.
 
@@ -189,11 +185,11 @@ class AttentiveCell(BareCell):
         return self.attentive_step(drive, state)[0]
 
     def output(self, state: State) -> Tensor:
-        return super().output(self.inner_state(state)) if self.readout == "h" else state.s
+        return super().output(self._inner(state, state.h)) if self.readout == "h" else state.s
 
     @property
     def output_size(self) -> int:
-        return super().output_size if self.readout == "h" or not self.width else self.width
+        return self.shown_size or super().output_size
 
     def carry(self, state: State) -> State:
         """h, s and the cell's own fields go on without history; what is remembered is emptied."""
@@ -209,13 +205,17 @@ class AttentiveCell(BareCell):
         return ", ".join([super().extra_repr(), *shown])
 
 
-@cache
+_types: dict[tuple[str, tuple[str, ...]], Any] = {}
+
+
 def state_type(name: str, names: tuple[str, ...]) -> Any:
     """A NamedTuple with these fields, whose instances can be saved: a file names the fields, not the class."""
-    kind: Any = namedtuple(name, names)
-    kind.__reduce__ = lambda state: (restored_state, (name, names, tuple(state)))
-    kind.__module__ = __name__
-    return kind
+    found = _types.get((name, names))
+    if found is None:
+        found = _types[name, names] = namedtuple(name, names)  # type: ignore[misc]
+        found.__reduce__ = lambda state: (restored_state, (name, names, tuple(state)))
+        found.__module__ = __name__
+    return found
 
 
 def restored_state(name: str, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:

@@ -36,7 +36,7 @@ class MemCell(AttentiveCell):
         h, others = self.inner_step(drive, state)
         t = state.t + 1
         new = {"memory": h, "keys": self.keys(h), "made": t}
-        lists = [name for name in self.memory_fields() if name != "t"]
+        lists = ("memory", "made") if self.align == "uniform" else ("memory", "keys", "made")
         grown = {name: torch.cat([getattr(state, name), new[name][:, None]], 1) for name in lists}  # type: ignore[index]
         s, weights = self.attend(state.s, h, grown)
         return type(state)(h, s, *others, *grown.values(), t), weights

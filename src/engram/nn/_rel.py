@@ -101,9 +101,9 @@ class RelCell(AttentiveCell):
         weights = self.weights(state.s, buffers.get("keys"), valid, self._bias(buffers["score"], valid))
         buffers["score"] = buffers["score"] + self._received(weights, valid)
         s = self.combined(h, self.context(weights, buffers["memory"]))
-        names = self.memory_fields()
-        buffers["t"] = state.t + 1
-        return type(state)(h, s, *others, *(buffers[name] for name in names)), weights
+        keys = (buffers["keys"],) if "keys" in buffers else ()
+        memory = (buffers["memory"], *keys, buffers["score"], buffers["made"], state.t + 1)
+        return type(state)(h, s, *others, *memory), weights
 
     def _screened(self, buffers: dict[str, Tensor], slot: Tensor, t: Tensor, noise: Tensor | None) -> dict[str, Tensor]:
         """The buffers once the state in ``slot`` has left for the relevant set, if it is relevant."""
