@@ -141,10 +141,8 @@ def test_another_shape_is_another_free_polyomino(split: str) -> None:
     """Of "colour-shape": none of its eight rotations and reflections is the first one's."""
     pairs = [filled(grid) for grid, answer in grids("colour-shape", split) if answer >= 2]
     for (_, one), (_, two) in pairs:
-        first, second = (
-            torch.frombuffer(bytearray(seen.shape), dtype=torch.bool).view(12, 12)[1:10:3, 1:10:3]
-            for seen in (one, two)
-        )
+        units = [torch.frombuffer(bytearray(seen.shape), dtype=torch.bool).view(12, 12) for seen in (one, two)]
+        first, second = (unit[1:10:3, 1:10:3] for unit in units)
         assert not any(torch.rot90(side, k).equal(second) for k in range(4) for side in (first, first.T))
 
 
