@@ -132,10 +132,10 @@ def test_the_answer_is_what_trying_finds(case: str) -> None:
     task, solve = CASES[case]
     for split in ("train", "test"):
         rows, answers = task.trials(split, seed=1, size=COUNT)
-        assert [solve(trial) for trial in named(task, rows)] == answers.tolist()
+        assert torch.tensor([solve(trial) for trial in named(task, rows)]).equal(answers)
         assert rows.shape[1] == task.steps
     fresh = task.sample(500, torch.Generator().manual_seed(0))
-    assert [solve(trial) for trial in named(task, fresh.inputs.T)] == fresh.targets[0].tolist()
+    assert torch.tensor([solve(trial) for trial in named(task, fresh.inputs.T)]).equal(fresh.targets[0])
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -25,6 +25,7 @@ from engram.tasks import (
     make_task,
 )
 from engram.tasks._seeds import seeded
+from engram.tasks.relational._trials import distinct
 
 OBJECTS = {SameDifferent: 1, RelationalMatch: 1, Distribution3: 1, IdentityRules: 1, Comparison: 3}
 SOURCE = {  # training and test trials, by task and m
@@ -157,6 +158,12 @@ def test_spaces_of_the_source() -> None:
     task = DistributionN(89, restricted=True)
     assert [kind.space // first_rows for kind in task.kinds("train", pool[:11])] == [30_240]
     assert [kind.space // first_rows for kind in task.kinds("test", pool[:11])] == [3_628_800 - 30_240]
+
+
+def test_a_wrong_number_of_trials_is_told() -> None:
+    kind = SameDifferent().kinds("train", torch.arange(5))[0]._replace(space=6)
+    with pytest.raises(RuntimeError, match="says that there are 6, and only 5 are found"):
+        distinct(kind, 6, 2, seeded(0))
 
 
 EVERY = [make_task(name) for name, kind in TASKS.items() if issubclass(kind, RelationalTask | RelationalGame)]

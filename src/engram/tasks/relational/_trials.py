@@ -7,6 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+ROUNDS = 100
+"""After r rounds of as many samples as there are trials, one of them is still missing with probability e^-r."""
+
 
 class Trials(NamedTuple):
     """n trials: rows ``(n, T)`` of a table of objects, and answers ``(n,)``."""
@@ -73,10 +76,12 @@ def distinct(kind: Kind, count: int, key: int, generator: torch.Generator, other
     found = kind.sample(0, generator) if others is None else others
     skip = len(found.rows)
     wanted = skip + min(count, kind.space - skip)
-    while len(found.rows) < wanted:
+    for _ in range(ROUNDS):
+        if len(found.rows) >= wanted:
+            return found.take(slice(skip, wanted))
         found = joined([found, kind.sample(max(wanted, 64), generator)])
         found = found.take(_first_of_each(found.rows[:, :key]))
-    return found.take(slice(skip, wanted))
+    raise RuntimeError(f"a kind of trials says that there are {kind.space:,}, and only {len(found.rows):,} are found")
 
 
 def _first_of_each(rows: Tensor) -> Tensor:
