@@ -35,6 +35,7 @@ class Train:
 
     Examples:
         engram train copy --model nnrnn --hidden 128 --delay 200
+        engram train identity-rules corelnet --holdout 95
         engram train psmnist --model lstm --epochs 2 --batch 100
         engram train copy --config settings.toml --lr 1e-3
         engram train copy --dry-run > settings.toml
@@ -102,6 +103,10 @@ def _made(values: dict[str, Any], model: str, flags: Flags, named: Named, /, *ta
     """The command from what was given, over the file."""
     if given.get("steps") is not None and given["steps"] < 1:
         raise OptionError(f"--steps must be at least 1, got {given['steps']}; --dry-run shows a run without training")
+    for word in filter(None, task[1:]):
+        if not same(word, model):
+            model_class(word)  # unknown, or named twice
+            raise OptionError(f"the model is named twice, {word} and --model {model}: leave one of them out")
     values = overridden(values, {*given})
     for name, value in task_class(values["task"]["name"]).defaults.items():
         group, own = FLAT[name]

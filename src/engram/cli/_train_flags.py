@@ -82,6 +82,8 @@ def flags_of(task: type[Task] | None, model: str, values: dict[str, Any]) -> Fla
     alone = inspect.Parameter.POSITIONAL_ONLY
     default = values.get("task", {}).get("name", EMPTY)  # a file may name it
     flags.add(("task", "name"), inspect.Parameter("task", alone, annotation=Annotated[str, said], default=default))
+    said = Parameter(name="MODEL", metavar="MODEL", help="The same as --model.", show_default=False)
+    flags.add(("model", "name"), inspect.Parameter("core", alone, annotation=Annotated[str | None, said], default=None))
     if task is not None:
         add_task(flags, task, values.get("task", {}))
     own: dict[str, dict[str, Any]] = {"model": {"hidden": default_hidden(model_class(model))}}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engram.imports import full_name, is_outside
+from engram.models import MODELS
 from engram.tasks import TASKS
 
 TEXTS = (
@@ -31,7 +32,8 @@ class Named:
 
 
 def names_in(words: list[str]) -> Named:
-    """One look at the words, left to right. The task may stand anywhere: it is the word that no option takes."""
+    """One look at the words, left to right. The task may stand anywhere: it is the word that no option takes. A second
+    such word is the model."""
     said: dict[str, list[str]] = {}
     task = guess = None
     before = ""
@@ -48,7 +50,8 @@ def names_in(words: list[str]) -> Named:
         elif guess is None and not word.startswith("-") and (before in ("", *ALONE) or not before.startswith("--")):
             guess = word  # misspelt, or package.module:Class
         before = word
-    task, model, config = task or guess, _last(said, "--model"), _last(said, "--config")
+    named = guess if task is not None and guess is not None and (guess in MODELS or is_outside(guess)) else None
+    task, model, config = task or guess, _last(said, "--model") or named, _last(said, "--config")
     typed = (task, model, _last(said, "--encoder"))
     allow = [*(name for name in typed if name and is_outside(name)), *said.get("--allow", [])]
     return Named(task, model, Path(config) if config is not None else None, allow)

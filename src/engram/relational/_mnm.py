@@ -104,8 +104,8 @@ class MNM(nn.Module):
 
     where the targets tau are linear in v and the a_l of the write are those of k before it. The loss has
     :math:`\frac{1}{T} \sum_t \mathrm{mean} (a_3(k_t) - v_t)^2` of the memory after each write (:meth:`penalty`).
-    Source: Munkhdalai et al. 2019; sizes and initial distributions, the program of Webb et al. 2021 without its two layers
-    that are never used (33,920 parameters).
+    Source: Munkhdalai et al. 2019; sizes and initial distributions, the program of Webb et al. 2021 without its two
+    layers that are never used (33,920 parameters).
 
     Args:
         input_size: F, the features of a code.
