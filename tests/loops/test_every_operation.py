@@ -130,8 +130,10 @@ def test_all_are_in_c(compiled: str) -> None:
 class ChosenCell(BareCell):
     """What stands at a place that is given, which may not exist."""
 
+    places = 1
+
     def fields(self) -> State:
-        return State(Field(self.hidden_size), Field(1, dtype=torch.int64))
+        return State(Field(self.hidden_size), Field(self.places, dtype=torch.int64))
 
     def drive(self, input: Tensor) -> Tensor:
         return input
@@ -140,10 +142,17 @@ class ChosenCell(BareCell):
         return State(drive + drive.gather(-1, state.count), state.count)
 
 
+class ChosenThriceCell(ChosenCell):
+    """The same of three places in each row, for which there is another loop."""
+
+    places = 3
+
+
 @pytest.mark.parametrize("place", [-1, 3])
-def test_a_place_just_outside_is_refused(place: int, compiled: str) -> None:
+@pytest.mark.parametrize("kind", [ChosenCell, ChosenThriceCell])
+def test_a_place_just_outside_is_refused(kind: type[ChosenCell], place: int, compiled: str) -> None:
     """C would read whatever lies there."""
-    cell, x = ChosenCell(3, 3, dtype=torch.float64), torch.randn(2, 7, 3, dtype=torch.float64)
+    cell, x = kind(3, 3, dtype=torch.float64), torch.randn(2, 7, 3, dtype=torch.float64)
     start = cell.initial_state(7)
     with use("compiled"):
         for inside in (0, 2):

@@ -244,6 +244,23 @@ def test_controller_killed_in_the_middle(write: Any, small: Any, tmp_path: Path,
     assert run_local(plan, out) == run_here(plan, tmp_path / "undisturbed")
 
 
+def test_a_worker_that_died_gets_no_other_job() -> None:
+    """It is told as lost, with what it ended with, and the next job starts a new process."""
+    engine = Local(1)
+    try:
+        engine.submit(7, {}, [])
+        (first,) = engine.workers
+        first.process.kill()  # before it has imported anything
+        events: list[Any] = []
+        wait_for(lambda: events.extend(engine.events(0.1)) or bool(events))
+        assert events == [{"number": 7, "lost": -signal.SIGKILL}]
+        assert engine.workers == []
+        engine.submit(8, {}, [])
+        assert engine.workers[0].process.pid != first.process.pid
+    finally:
+        engine.close()
+
+
 @pytest.mark.slow
 def test_worker_killed_in_the_middle_costs_no_run(small: Any, tmp_path: Path) -> None:
     small(base=LONG)

@@ -60,6 +60,17 @@ def test_longest_value_of_a_ladder(write: Any) -> None:
     assert (row["not finished"], row["longest delay"]) == (2, [9, 5, None])
 
 
+@pytest.mark.parametrize(("seeds", "median"), [(1, 9), (2, 5), (3, 5)])
+def test_the_median_of_a_ladder(write: Any, seeds: int, median: int) -> None:
+    """A value that was tried: of two in the middle the smaller."""
+    text = f"seeds = {seeds}\n[base]\ntask = 'copy'\n[ladder]\nover = 'delay'\nvalues = [5, 9]\nsolved = 'accuracy>0.5'"
+    plan = make_plan(read_sweep(write(text)))
+    good, bad = done(0.1), done(0.9)
+    scores = [good, good, good, bad, good, bad]  # seed 0: both; the others: the first only
+    (row,) = over_seeds(plan, {run.identity: score for run, score in zip(plan.runs, scores, strict=False)})
+    assert row["median"] == median
+
+
 def test_a_budget_is_not_the_number_of_parameters(write: Any) -> None:
     text = "seeds = 2\n[base]\ntask = 'copy'\nmodel = 'rnn'\n[grid]\nparameters = [900, 2000]"
     plan = make_plan(read_sweep(write(text)))
