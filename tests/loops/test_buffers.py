@@ -173,5 +173,5 @@ def _noted(tensor: Tensor, sizes: dict[int, int]) -> Tensor:
 
 def test_it_is_compiled() -> None:
     (found,) = explain(RingCell(3, 4)).cells
-    assert found.executor == "compiled" or "compile" in found.reason.lower(), found.reason
+    assert found.executor == "compiled" or "no compiler" in found.reason.lower(), found.reason
     assert found.products == (2, 1)
