@@ -98,7 +98,7 @@ def test_the_loop_equals_the_plain_one(kind: Any, options: str, executor: str) -
     """Outputs, last state and gradients, in two pieces, both ways through time, with all kinds of rows."""
     layer = kind(3, 4, bidirectional=True, dtype=torch.float64, **({"nu": 3, "rho": 2} | COMPILED[options]))
     (found, _) = explain(layer).cells
-    assert found.executor == "compiled" or "compile" in found.reason.lower(), found.reason
+    assert found.executor == "compiled" or "no compiler" in found.reason.lower(), found.reason
     for batch in (2, 9):
         x = torch.randn(22, batch, 3, dtype=torch.float64, requires_grad=True)
         found = {}

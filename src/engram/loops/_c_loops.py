@@ -69,10 +69,11 @@ class _Nest:
     def write(self) -> None:
         g = self.g
         self.open("for (int64_t i = 0; i < m; i++) {")
+        stored = {view.row() for _, view in self.stores}
         for k, (_, view) in enumerate((*self.reads, *self.stores)):
             if view.row() not in self.pointers:
                 self.pointers[view.row()] = f"q{k}"
-                constant = "const " if k < len(self.reads) else ""
+                constant = "" if view.row() in stored else "const "
                 g.emit(f"{constant}{view.memory.type} *const q{k} = {view.row()};")
         for counter, size in zip(self.counters[:-1], self.shape, strict=False):
             self.open(f"for (int64_t {counter} = 0; {counter} < {g.size(size).name}; {counter}++) {{")

@@ -29,6 +29,9 @@ def layers() -> Iterator[nn.Recurrent]:
         yield nn.RNN(*SIZES, activation=activation)
     for kind in (nn.RNN, nn.LSTM, nn.GRU):
         yield kind(*SIZES, bias=False)
+    for attentive in (nn.RelRNN, nn.RelLSTM):  # which keep other values if a state is larger than the number of slots
+        yield attentive(SIZES[0], 4 * MANY)
+        yield attentive(MANY, 4 * MANY)
     yield nn.LSTM(*SIZES, layer_norm=True)
     yield nn.LSTM(*SIZES, proj_size=2)
 

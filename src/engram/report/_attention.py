@@ -31,7 +31,9 @@ def plot_attention(attention: Attention, path: Path, title: str = "", row: int =
         seen = np.where(weights > 0, weights, np.nan)
         most = float(np.quantile(weights[weights > 0], 0.98))  # the first steps have few states to look at
         image = heat.imshow(seen, cmap=heat_colors(), vmin=0, vmax=most, interpolation="nearest", aspect="auto")
-        heat.set(title=f"Attention weight, up to {most:.2g}", xlabel="step that made the state", ylabel="step that attends")
+        heat.set(
+            title=f"Attention weight, up to {most:.2g}", xlabel="step that made the state", ylabel="step that attends"
+        )
         heat.grid(visible=False)
         figure.colorbar(image, ax=heat, shrink=0.85)
         received = weights.sum(0)
