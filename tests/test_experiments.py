@@ -333,7 +333,6 @@ def test_strength_of_the_penalty_of_spurious_colours(monkeypatch):
 
 
 def test_the_curves_over_held_out_shapes_share_the_runs_of_the_table(monkeypatch):
-    basic, curves = (
-        {run.identity for run in plan_of(f"relational-{n}", monkeypatch).runs} for n in ("basic", "holdout")
-    )
+    plans = (plan_of(f"relational-{name}", monkeypatch) for name in ("basic", "holdout"))
+    basic, curves = ({run.identity for run in plan.runs} for plan in plans)
     assert len(basic & curves) == 4 * 5
