@@ -274,7 +274,8 @@ def test_gradient_norms_of_every_state():
 
 
 def test_no_sweep_is_left_out():
-    assert {*ZIV, *DEPTH, "depth-shakespeare", *ATTENTION, *SHORT_ATTENTION} == {*SWEEPS}
+    relational = {f"relational-{name}" for name in RUNS_OF_RELATIONAL}
+    assert {*ZIV, *DEPTH, "depth-shakespeare", *ATTENTION, *SHORT_ATTENTION, *relational} == {*SWEEPS}
 
 
 def test_copy_follows_table_a1():
@@ -287,3 +288,51 @@ def test_copy_follows_table_a1():
     assert "--lr 5e-4 --lr-orthogonal 1e-6" in printed["copy-printed-nnrnn"]
     assert "--gamma-penalty 1e-4 --decay 1e-6" in printed["copy-printed-nnrnn"]
     assert "--init cayley --gamma-penalty 0.15 --decay 1e-4" in training.ROWS["psmnist-nnrnn"][1]
+
+
+RELATIONAL = {  # the largest m of the thesis, by task
+    "same-different": 98,
+    "rmts": 95,
+    "dist3": 95,
+    "identity-rules": 95,
+    "rmts3": 94,
+    "same-different6": 98,
+    "identity-rules4": 94,
+    "dist-n": 89,
+}
+RUNS_OF_RELATIONAL = {"basic": 180, "context": 75, "holdout": 85, "ablations": 120, "unseen": 150, "spurious": 120,
+                      "separated": 75, "comparison": 60, "games": 140, "samples": 300}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUNS_OF_RELATIONAL)
+def test_protocol_of_the_relational_tasks(name, monkeypatch):
+    """Kerg (2022), Table C.1: Adam at 5e-4, batch 32, no clipping, at most 5,000 steps, 2,500 for the games."""
+    plan = plan_of(f"relational-{name}", monkeypatch)
+    assert len(plan.runs) == RUNS_OF_RELATIONAL[name]
+    for run in plan.runs:
+        settings, task = run.settings, run.settings.task
+        optimiser, budget = settings.optimiser, settings.resolved().budget
+        assert (optimiser.name, optimiser.lr, optimiser.clip, budget.batch) == ("adam", 5e-4, 0, 32)
+        assert budget.steps == 2500 if task.name == "relational-game" else budget.steps <= 5000
+        assert task.options().get("shapes", "esbn") == "esbn"
+        if name in ("basic", "context", "ablations", "unseen", "spurious"):
+            assert task.holdout == RELATIONAL[task.name]
+        assert (settings.model.name == "lstm") <= (settings.model.hidden == 512)
+    seeds = {run.settings.seed for run in plan.runs}
+    assert seeds == set(range(5))
+
+
+def test_strength_of_the_penalty_of_spurious_colours(monkeypatch):
+    """5 for RMTS, 1 for the other three."""
+    runs = plan_of("relational-spurious", monkeypatch).runs
+    found = {(run.settings.task.name, run.settings.model.l1) for run in runs}
+    assert {pair for pair in found if pair[1]} == {
+        *(("rmts", 5.0), ("same-different", 1.0), ("dist3", 1.0), ("identity-rules", 1.0))
+    }
+    assert all(run.settings.task.spurious for run in runs)
+
+
+def test_the_curves_over_held_out_shapes_share_the_runs_of_the_table(monkeypatch):
+    plans = (plan_of(f"relational-{name}", monkeypatch) for name in ("basic", "holdout"))
+    basic, curves = ({run.identity for run in plan.runs} for plan in plans)
+    assert len(basic & curves) == 4 * 5
