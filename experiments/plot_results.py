@@ -16,6 +16,7 @@ from typing import Any
 
 import attention_gradients
 import identification
+import relational_symmetry
 import sweep_figures
 import training_copy
 
@@ -48,6 +49,7 @@ FIGURES: dict[str, Callable[[Path], None]] = {
     "atlas": partial(stored, plot_atlas, "atlas"),
     "attention-gradients": attention_gradients.plot,
     "identification": identification.plot,
+    "relational-symmetry": relational_symmetry.plot,
     "training-copy": training_copy.plot,
     **{name: partial(plot, name) for name, plot in sweep_figures.PLOTS.items() if (TABLES / f"{name}.json").exists()},
     **{

@@ -114,8 +114,9 @@ def corelnet_t(network: CoRelNetT, z: Tensor) -> Tensor:
 
 
 def transformer(network: Transformer, z: Tensor) -> Tensor:
-    steps, size = z.shape
+    steps, size = len(z), network.size
     tokens = []
+    z = torch.cat([z, z.new_zeros(steps, size - z.shape[1])], 1)
     for t in range(steps):
         angle = [t / 10000 ** ((f - f % 2) / size) for f in range(size)]
         place = [math.cos(a) if f % 2 else math.sin(a) for f, a in enumerate(angle)]

@@ -54,6 +54,9 @@ CASES = {
     "transformer": Case(
         Transformer, references.transformer, (3, 6, 2), TINY | {"heads": 3, "feedforward": 4}, has_steps=False
     ),
+    "transformer of a size that heads do not divide": Case(
+        Transformer, references.transformer, (2, 3, 2), TINY | {"heads": 2, "feedforward": 3}, has_steps=False
+    ),
     "transformer symmetric, two layers, odd size": Case(
         Transformer,
         references.transformer,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from engram.errors import OptionError, ShapeError
-from engram.relational import ENTRIES, ESBN, SIMILARITIES, CoRelNet, CoRelNetT, PrediNet, Similarity, Transformer
+from engram.relational import ENTRIES, ESBN, SIMILARITIES, CoRelNet, CoRelNetT, EncoderLayer, PrediNet, Similarity
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
@@ -84,7 +84,7 @@ def test_bad_input() -> None:
     with pytest.raises(OptionError, match="unknown similarity 'diff': expected one of asymmetric, symmetric"):
         ESBN(3, 2, 4, similarity="diff")
     with pytest.raises(OptionError, match="10 is no multiple of heads=8"):
-        Transformer(10, 2)
+        EncoderLayer(10, 8, 4)
     with pytest.raises(ShapeError, match="CoRelNet was made for sequences of 4 steps, got 5"):
         CoRelNet(3, 2, 4)(torch.randn(5, 1, 3))
     with pytest.raises(ShapeError, match=r"PrediNet takes codes \(steps, batch, 3\), got \(4, 1, 2\)"):

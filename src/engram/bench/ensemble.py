@@ -111,9 +111,7 @@ def bench_ensemble(quick: bool = False, repeats: int = 7, tell: Callable[[str], 
             rows += [{"case": model, "contestant": who, **spread(seconds)} for who, seconds in times.items()]
             ratio = median(times[TOGETHER]) / median(times[ALONE])
             ratio_to_workers = median(times[TOGETHER]) / median(times[WORKERS])
-            if (
-                model != "corelnet"
-            ):  # its time is arithmetic, not the overhead of a step: a process per core does it as fast
+            if model != "corelnet":  # its time is arithmetic, which a process per core does as fast
                 against.append(ratio_to_workers)
             summary[f"{model}: {TOGETHER}/{ALONE}"] = {"geomean": ratio, "worst": ratio}
             tell(f"{model}: {ratio:.2f} of one alone, {ratio_to_workers:.2f} of two workers")

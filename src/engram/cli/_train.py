@@ -77,7 +77,7 @@ def train_app(name: str, words: list[str]) -> App:
         values["model"] = {key: value for key, value in values.get("model", {}).items() if key != "options"}
     if options := values.get("model", {}).get("options"):
         check_options(model, options)
-    flags = flags_of(task, model, values)
+    flags = flags_of(task, model, values, two_words=named.second is not None)
     text = Train.__doc__ if task is None else f"{cleandoc(task.__doc__ or '')}\n\n{_example(task)}"
     return empty_app(name, text or "", partial(_made, values, model, flags, named), flags.parameters)
 
@@ -103,10 +103,8 @@ def _made(values: dict[str, Any], model: str, flags: Flags, named: Named, /, *ta
     """The command from what was given, over the file."""
     if given.get("steps") is not None and given["steps"] < 1:
         raise OptionError(f"--steps must be at least 1, got {given['steps']}; --dry-run shows a run without training")
-    for word in filter(None, task[1:]):
-        if not same(word, model):
-            model_class(word)  # unknown, or named twice
-            raise OptionError(f"the model is named twice, {word} and --model {model}: leave one of them out")
+    if named.second is not None and not same(named.second, model):
+        raise OptionError(f"the model is named twice, {named.second} and --model {model}: leave one of them out")
     values = overridden(values, {*given})
     for name, value in task_class(values["task"]["name"]).defaults.items():
         group, own = FLAT[name]

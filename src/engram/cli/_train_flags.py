@@ -69,21 +69,25 @@ class Flags:
         self.places[parameter.name] = place
 
 
-def flags_of(task: type[Task] | None, model: str, values: dict[str, Any]) -> Flags:
+def flags_of(task: type[Task] | None, model: str, values: dict[str, Any], two_words: bool = False) -> Flags:
     """All options for this task and this model; the defaults that are shown are those of a settings file.
 
     Args:
         task: None if the words name none: then help shows the options that all tasks have.
         model: its name.
         values: the groups of the settings file.
+        two_words: whether the model is named after the task, without --model.
     """
     flags = Flags()
     said = Parameter(name="TASK", metavar="TASK", help=f"What is learned: {', '.join(TASKS)}.", show_default=False)
     alone = inspect.Parameter.POSITIONAL_ONLY
     default = values.get("task", {}).get("name", EMPTY)  # a file may name it
     flags.add(("task", "name"), inspect.Parameter("task", alone, annotation=Annotated[str, said], default=default))
-    said = Parameter(name="MODEL", metavar="MODEL", help="The same as --model.", show_default=False)
-    flags.add(("model", "name"), inspect.Parameter("core", alone, annotation=Annotated[str | None, said], default=None))
+    if two_words:
+        said = Parameter(name="MODEL", metavar="MODEL", help="The same as --model.", show_default=False)
+        flags.add(
+            ("model", "name"), inspect.Parameter("core", alone, annotation=Annotated[str | None, said], default=None)
+        )
     if task is not None:
         add_task(flags, task, values.get("task", {}))
     own: dict[str, dict[str, Any]] = {"model": {"hidden": default_hidden(model_class(model))}}

@@ -29,6 +29,8 @@ class Named:
     config: Path | None
     allow: list[str]
     """What was typed needs no leave: names of the words themselves are allowed."""
+    second: str | None = None
+    """The model, where it is the second word that no option takes."""
 
 
 def names_in(words: list[str]) -> Named:
@@ -54,7 +56,7 @@ def names_in(words: list[str]) -> Named:
     task, model, config = task or guess, _last(said, "--model") or named, _last(said, "--config")
     typed = (task, model, _last(said, "--encoder"))
     allow = [*(name for name in typed if name and is_outside(name)), *said.get("--allow", [])]
-    return Named(task, model, Path(config) if config is not None else None, allow)
+    return Named(task, model, Path(config) if config is not None else None, allow, named)
 
 
 def _last(said: dict[str, list[str]], flag: str) -> str | None:

@@ -50,6 +50,10 @@ class Model:
     """Layers on top of each other."""
     embedding: int | None = None
     """The size of the embedding of symbols or images; default: the paper's of the task. 0: one-hot, plain pixels."""
+    readout_bias: bool = True
+    """Whether the linear read-out has a bias."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Further keyword arguments of the class."""
     encoder: str = ""
     """The encoder of images: learned, random (frozen as initialised), or package.module:Class or file.py:Class of your
     own; default: learned."""
@@ -60,10 +64,6 @@ class Model:
     """The strength of an L1 penalty on a linear layer after the encoder; 0: no such layer."""
     l1_on: str = "codes"
     """What the L1 penalty is on: codes, or the weights of that layer."""
-    readout_bias: bool = True
-    """Whether the linear read-out has a bias."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """Further keyword arguments of the class."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):

@@ -26,8 +26,8 @@ class CoRelNet(nn.Module):
             Default: 256.
         similarity: ``symmetric``, ``asymmetric``, ``diff`` or ``mix``, see :class:`Similarity`. Default: ``symmetric``.
         softmax: normalise the rows of the similarities. Default: True.
-        entries: what of the matrix the decoder sees, ``tril``, ``causal`` or ``full``. Default: ``auto``: ``tril``;
-            ``full`` for ``diff`` and ``mix``.
+        entries: what of the matrix the decoder sees, ``tril``, ``causal`` or ``full``. Default: ``auto``, which is
+            ``tril``, and ``full`` for ``diff`` and ``mix``.
         sensory: give the codes to the decoder too, [flat(R); z_1; ...; z_T]. Default: False.
 
     Inputs: codes ``(T, B, F)``. Outputs: ``(B, C)``.

@@ -54,7 +54,10 @@ def tagged(codes: Tensor) -> Tensor:
 
 
 def sinusoids(steps: int, size: int) -> Tensor:
-    """p_(t, 2k) = sin(t / 10000^(2k / size)), p_(t, 2k + 1) = cos(the same), ``(T, F)`` in float64 (Vaswani et al. 2017)."""
+    """p_(t, 2k) = sin(t / 10000^(2k / size)), p_(t, 2k + 1) = cos(the same): ``(T, F)`` in float64.
+
+    Source: Vaswani et al. 2017, Section 3.5.
+    """
     rates = torch.exp(torch.arange(0, size, 2, dtype=torch.float64) * (-math.log(10000.0) / size))
     angles = torch.arange(steps)[:, None] * rates
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :size]

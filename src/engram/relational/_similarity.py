@@ -42,7 +42,8 @@ class Similarity(nn.Module):
         steps: T; only ``mix`` has weights that depend on it.
         similarity: ``symmetric``, ``asymmetric``, ``diff`` or ``mix``. Default: ``symmetric``.
         softmax: normalise the rows of S; D never is. Default: True.
-        entries: ``tril``, ``causal`` or ``full``. Default: ``auto``: ``tril``; ``full`` for ``diff`` and ``mix``.
+        entries: ``tril``, ``causal`` or ``full``. Default: ``auto``, which is ``tril``, and ``full`` for ``diff``
+            and ``mix``.
 
     Inputs: codes ``(T, B, F)``. Outputs: relations ``(B, T, T)``, 0 where there is no entry; ``flat`` gives the entries
     alone, ``(B, entry_count)``.

@@ -1,5 +1,6 @@
 """A transformer of one layer, as the relational papers compare with."""
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engram.errors import check_size
@@ -19,7 +20,7 @@ class Transformer(nn.Module):
     al. 2021; the symmetric variant, whose keys use the matrix of the queries, Kerg (2022), Appendix C.8.
 
     Args:
-        input_size: F, the features of a code, a multiple of ``heads``.
+        input_size: F, the features of a code; filled up with zeros to a multiple of ``heads``.
         output_size: C, the classes.
         num_layers: the encoder layers. Default: 1.
         hidden_size: the units of the decoder. Default: 256.
@@ -47,15 +48,17 @@ class Transformer(nn.Module):
         symmetric: bool = False,
     ) -> None:
         super().__init__()
-        self.input_size = input_size
+        self.input_size = check_size("input_size", input_size)
+        self.size = -(-input_size // check_size("heads", heads)) * heads
         check_size("feedforward", feedforward)
-        layers = [EncoderLayer(input_size, heads, feedforward, symmetric) for _ in range(num_layers)]
-        self.layers, self.norm = nn.Sequential(*layers), nn.LayerNorm(input_size)
-        self.decoder = Decoder(input_size, hidden_size, output_size)
+        layers = [EncoderLayer(self.size, heads, feedforward, symmetric) for _ in range(num_layers)]
+        self.layers, self.norm = nn.Sequential(*layers), nn.LayerNorm(self.size)
+        self.decoder = Decoder(self.size, hidden_size, output_size)
 
     def forward(self, codes: Tensor) -> Tensor:
         check_sequence(self, codes)
-        positions = sinusoids(len(codes), self.input_size).to(codes)
+        codes = F.pad(codes, (0, self.size - self.input_size))
+        positions = sinusoids(len(codes), self.size).to(codes)
         tokens = self.norm(self.layers((codes + positions[:, None]).transpose(0, 1)))
         answers: Tensor = self.decoder(tokens.mean(-2))
         return answers
