@@ -18,7 +18,7 @@ SIZES = [(5, 3), (1, 2), (10, 10), (4, 1), (3, 0)]
 OPTIONS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "dot": {"align": "dot"},
-    "uniform, normed": {"align": "uniform", "screen": "beta_norm"},
+    "uniform": {"align": "uniform"},
     "concat": {"combine": "concat"},
     "mean, shows s": {"combine": "mean", "readout": "s"},
     "two heads": {"heads": 2, "screen": "beta_norm"},
@@ -83,7 +83,8 @@ def check_equal(layer: Any, output: Tensor, found: list[truth.Found]) -> None:
 COMPILED = {
     "defaults": {},
     "all of it": {"align": "dot", "heads": 2, "combine": "concat", "readout": "s", "screen": "learned"},
-    "uniform": {"align": "uniform", "combine": "mean", "screen": "beta_norm"},
+    "uniform": {"align": "uniform", "combine": "mean"},  # beta_norm would make all scores equal but for rounding
+    "beta_norm": {"screen": "beta_norm"},
     "reservoir": {"screen": "reservoir"},
     "recency": {"rho": 0},
     "one slot each": {"nu": 1, "rho": 1},

@@ -35,9 +35,9 @@ class MemCell(AttentiveCell):
     def attentive_step(self, drive: Any, state: State) -> tuple[State, Tensor]:
         h, others = self.inner_step(drive, state)
         t = state.t + 1
-        new = {"memory": h, "keys": self.keys(h), "made": t}
+        new: dict[str, Any] = {"memory": h, "keys": self.keys(h), "made": t}
         lists = ("memory", "made") if self.align == "uniform" else ("memory", "keys", "made")
-        grown = {name: torch.cat([getattr(state, name), new[name][:, None]], 1) for name in lists}  # type: ignore[index]
+        grown = {name: torch.cat([getattr(state, name), new[name][:, None]], 1) for name in lists}
         s, weights = self.attend(state.s, h, grown)
         return type(state)(h, s, *others, *grown.values(), t), weights
 

@@ -49,7 +49,7 @@ def run_forward(
         h, others = cell.inner_step(_at(drives, t), state)
         end = before + k + 1
         now = state.t + 1
-        new = {"memory": h, "keys": cell.keys(h), "made": now}
+        new: dict[str, Any] = {"memory": h, "keys": cell.keys(h), "made": now}
         for name, rows in lists.items():
             rows[:, end - 1] = new[name]
         seen = {name: rows[:, :end] for name, rows in lists.items()}
@@ -134,7 +134,8 @@ def _once(ctx: Any, tensors: list[Tensor], rest: list[Tensor], grad: Tensor | No
         if name != "made"
     }
     going = [arriving.s, *arriving[2 : 1 + len(kept)]]  # dL/d of s and of the other fields, after the step
-    of_h, of_weights = arriving.h, [None] * len(weights)
+    of_h: Tensor | None = arriving.h
+    of_weights: list[Tensor | None] = [None] * len(weights)
     of_drives = [torch.zeros_like(drive) for drive in drives]
     for k, t in reversed(list(enumerate(reversed(range(steps)) if ctx.reverse else range(steps)))):
         end = before + k
@@ -162,7 +163,8 @@ def _once(ctx: Any, tensors: list[Tensor], rest: list[Tensor], grad: Tensor | No
                 whole[name][:, :end] += g
         for n, g in enumerate(found[len(inputs) - len(weights) :]):
             if g is not None:
-                of_weights[n] = g if of_weights[n] is None else of_weights[n] + g
+                before_it = of_weights[n]
+                of_weights[n] = g if before_it is None else before_it + g
     fields = {"s": going[0], **{name: g[:, :before] for name, g in whole.items()}}
     fields |= dict(zip(state._fields[2 : 1 + len(kept)], going[1:], strict=True))
     return [*of_drives, *(fields.get(name) for name in state._fields), *of_weights]

@@ -93,7 +93,7 @@ class RelCell(AttentiveCell):
         slot = (state.t % self.nu)[:, None]
         if self.rho:
             buffers = self._screened(buffers, slot, state.t[:, None], noise)
-        new = {"memory": h, "keys": self.keys(h), "score": torch.zeros_like(buffers["score"][:, :1])}
+        new: dict[str, Any] = {"memory": h, "keys": self.keys(h), "score": torch.zeros_like(buffers["score"][:, :1])}
         new["made"] = state.t[:, None] + 1
         buffers = {name: put(buffer, slot, new[name]) for name, buffer in buffers.items()}
 
