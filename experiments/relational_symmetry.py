@@ -1,6 +1,6 @@
 """What symmetry buys: CoRelNet with each similarity, on a task that asks same or different and on one that asks for order.
 
-    python experiments/relational_symmetry.py docs/results        (trains 24 small networks, four minutes on a quiet core)
+    python experiments/relational_symmetry.py docs/results        (trains 24 small networks, three minutes on a quiet core)
 
 Writes relational-symmetry.json and plots it; experiments/plot_results.py plots it again. Trained with the settings of
 Kerg (2022), but for 1000 and 500 iterations in place of 5000, on the hundred glyphs that engram makes.
@@ -50,7 +50,7 @@ def measure() -> dict[str, dict[str, list[float]]]:
 
 def plot(results: Path) -> None:
     table = json.loads((results / "relational-symmetry.json").read_text())
-    title = "CoRelNet on unseen shapes (m = 95): mean and three seeds"
+    title = "CoRelNet on unseen shapes (m = 95): mean, and every seed"
     with new_figure(results / "relational-symmetry.svg", 1, 2, height=2.3, title=title) as figure:
         for axes, (task, found) in zip(figure.axes, table.items(), strict=True):
             axes.axvline(TASKS[task][1], color=MUTED, linewidth=1, linestyle=":")
