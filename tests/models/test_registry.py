@@ -11,7 +11,7 @@ import engram.nn
 import engram.relational
 from engram.errors import OptionError
 from engram.models import MODELS, Model, OneHot, make_core, make_network, options_of
-from engram.nn import Recurrent, TensorNet
+from engram.nn import Attentive, Recurrent, TensorNet
 from engram.tasks import Adding, Copy, Task
 
 RELATIONAL = ("CoRelNet", "CoRelNetT", "ESBN", "MNM", "NTM", "PrediNet", "RelationNetwork", "Transformer")
@@ -23,7 +23,7 @@ def test_every_layer_is_there() -> None:
     exported = [getattr(engram.nn, name) for name in engram.nn.__all__]
     kinds = {kind for kind in exported if inspect.isclass(kind) and issubclass(kind, Recurrent | TensorNet)}
     kinds |= {getattr(engram.relational, name) for name in RELATIONAL}
-    assert {entry.kind for entry in MODELS.values()} == kinds - {Recurrent, TensorNet} | {nn.LSTM, nn.GRU}
+    assert {entry.kind for entry in MODELS.values()} == kinds - {Attentive, Recurrent, TensorNet} | {nn.LSTM, nn.GRU}
 
 
 @pytest.mark.parametrize("name", MODELS)

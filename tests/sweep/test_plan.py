@@ -53,6 +53,7 @@ SETTINGS = Settings.of(Copy(delay=5), "lstm", hidden=8, steps=10, threads=1)
 OTHER: dict[str, dict[str, Any]] = {
     "model": {
         "name": "gru", "hidden": 9, "layers": 2, "embedding": 3, "readout_bias": False, "options": {"bias": False},
+        "encoder": "random", "context": "whole", "l1": 0.1, "l1_on": "weights",
     },
     "optimiser": {
         "name": "adamw", "lr": 1.0, "lr_orthogonal": 1.0, "weight_decay": 0.1, "clip": 0.5, "alpha": None,

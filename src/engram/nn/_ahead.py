@@ -22,7 +22,7 @@ def layers() -> Iterator[nn.Recurrent]:
     """One layer of each kind, the RNN with each activation, and the options that drop-ins for torch.nn have."""
     for name in nn.__all__:
         kind = getattr(nn, name)
-        if isinstance(kind, type) and issubclass(kind, nn.Recurrent) and kind is not nn.Recurrent:
+        if isinstance(kind, type) and issubclass(kind, nn.Recurrent) and kind not in (nn.Recurrent, nn.Attentive):
             yield kind(*SIZES)
             yield kind(MANY, SIZES[1])
     for activation in ACTIVATIONS:

@@ -23,10 +23,10 @@ class MemRNN(Attentive):
         input_size (int): D, the number of input features per step.
         hidden_size (int): H, the number of hidden units.
         num_layers (int): L, the number of stacked layers. Default: 1.
-        align (str): a, the alignment: ``additive``; ``dot``, :math:`(W_q s)^\top W_k m / \sqrt{H}`; or ``uniform``, all
+        align (str): a, the alignment: ``additive``; ``dot``, ``(W_q s)' W_k m / sqrt(H)``; or ``uniform``, all
             states alike. Default: ``additive``.
         heads (int): attend in so many parts of the units, each with weights of its own. Default: 1.
-        combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, :math:`W_c [h; c]`. Default: ``sum``.
+        combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, ``W_c [h; c]``. Default: ``sum``.
         readout (str): what the layer shows: ``h`` or ``s``. Default: ``h``.
         activation (str): ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``. Default: ``tanh``.
         activation_in (str): ``recurrence``, or ``depth``: the recurrence is linear and only the output is activated.
@@ -128,10 +128,10 @@ class MemLSTM(Attentive):
         input_size (int): D, the number of input features per step.
         hidden_size (int): H, the number of hidden units.
         num_layers (int): L, the number of stacked layers. Default: 1.
-        align (str): a, the alignment: ``additive``; ``dot``, :math:`(W_q s)^\top W_k m / \sqrt{H}`; or ``uniform``, all
+        align (str): a, the alignment: ``additive``; ``dot``, ``(W_q s)' W_k m / sqrt(H)``; or ``uniform``, all
             states alike. Default: ``additive``.
         heads (int): attend in so many parts of the units, each with weights of its own. Default: 1.
-        combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, :math:`W_c [h; c]`. Default: ``sum``.
+        combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, ``W_c [h; c]``. Default: ``sum``.
         readout (str): what the layer shows: ``h`` or ``s``. Default: ``h``.
         proj_size (int): P, the size to which h is projected, below H; 0 for none. Default: 0.
         layer_norm (bool): normalise the products and the memory, as :class:`LSTM` does. Default: False.

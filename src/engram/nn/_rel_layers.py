@@ -32,10 +32,10 @@ class RelRNN(Attentive):
         screen (str, Screen or callable): which states enter the relevant set: ``relevance`` (the attention received),
             ``beta_norm`` (the same, counted fairly), ``first``, ``recency``, ``reservoir``, ``learned``, a
             :class:`Screen`, or a function of beta ``(B,)`` and h ``(B, H)``. Default: ``relevance``.
-        align (str): a, the alignment: ``additive``; ``dot``, :math:`(W_q s)^\top W_k m / \sqrt{H}`; or ``uniform``, all
+        align (str): a, the alignment: ``additive``; ``dot``, ``(W_q s)' W_k m / sqrt(H)``; or ``uniform``, all
             states alike. Default: ``additive``.
         heads (int): attend in so many parts of the units, each with weights of its own. Default: 1.
-        combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, :math:`W_c [h; c]`. Default: ``sum``.
+        combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, ``W_c [h; c]``. Default: ``sum``.
         readout (str): what the layer shows: ``h`` or ``s``. Default: ``h``.
         activation (str): ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``. Default: ``tanh``.
         activation_in (str): ``recurrence``, or ``depth``: the recurrence is linear and only the output is activated.
@@ -153,10 +153,10 @@ class RelLSTM(Attentive):
         screen (str, Screen or callable): which states enter the relevant set: ``relevance`` (the attention received),
             ``beta_norm`` (the same, counted fairly), ``first``, ``recency``, ``reservoir``, ``learned``, a
             :class:`Screen`, or a function of beta ``(B,)`` and h ``(B, H)``. Default: ``relevance``.
-        align (str): a, the alignment: ``additive``; ``dot``, :math:`(W_q s)^\top W_k m / \sqrt{H}`; or ``uniform``, all
+        align (str): a, the alignment: ``additive``; ``dot``, ``(W_q s)' W_k m / sqrt(H)``; or ``uniform``, all
             states alike. Default: ``additive``.
         heads (int): attend in so many parts of the units, each with weights of its own. Default: 1.
-        combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, :math:`W_c [h; c]`. Default: ``sum``.
+        combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, ``W_c [h; c]``. Default: ``sum``.
         readout (str): what the layer shows: ``h`` or ``s``. Default: ``h``.
         proj_size (int): P, the size to which h is projected, below H; 0 for none. Default: 0.
         layer_norm (bool): normalise the products and the memory, as :class:`LSTM` does. Default: False.
