@@ -3,6 +3,9 @@
 Emami et al. (2019), Theorem 4.1; the proof is in docs/convert.md.
 """
 
+import math
+from functools import partial
+
 import pytest
 import torch
 
@@ -25,6 +28,18 @@ def test_a_sigmoid_network_cannot_forget(states: int) -> None:
     assert 0 < found.last <= 4.0**-states
     assert found.radius <= 0.25
     assert found.echo >= found.least_echo * (1 - 1e-9) > 0
+
+
+def test_one_unit_by_hand() -> None:
+    """Its fixed point is 3/4, where the slope of the sigmoid is 3/16: log 3 = w h + f x + b."""
+    w, f, c, x = 0.5, 2.0, 3.0, 0.3
+    b = math.log(3) - w * 0.75 - f * x
+    number = partial(torch.full, dtype=torch.float64)
+    found = forgetting(Candidate(number((1, 1), w), number((1, 1), f), number((1,), b), number((1, 1), c)), constant=x)
+    assert found.slopes == pytest.approx(3 / 16)
+    assert found.radius == found.last == pytest.approx(w * 3 / 16)
+    assert found.response == pytest.approx(c * f * 3 / 16)
+    assert found.echo == pytest.approx(c * f * w * (3 / 16) ** 2)
 
 
 def test_sigmoid_residuals() -> None:
