@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 from math import inf, sqrt
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -212,7 +212,7 @@ _types: dict[tuple[str, tuple[str, ...]], Any] = {}
 def state_type(name: str, names: tuple[str, ...]) -> Any:
     """A NamedTuple with these fields, whose instances can be saved: a file names the fields, not the class."""
     if (name, names) not in _types:
-        made: Any = namedtuple(name, names)  # the fields depend on the cell
+        made = cast(Any, namedtuple)(name, names)  # the fields depend on the cell
         made.__reduce__ = lambda state: (restored_state, (name, names, tuple(state)))
         made.__module__ = __name__
         _types[name, names] = made
