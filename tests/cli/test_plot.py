@@ -102,3 +102,16 @@ def test_help_of_a_task_shows_its_options(capsys: Any) -> None:
     assert "--number" in out
     assert main(["plot", "task", "--help"]) == 0
     assert "--restricted" not in capsys.readouterr().out
+
+
+def test_attention_of_a_trained_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.of(Copy(3, 2), "relrnn", hidden=6, batch=4, steps=2, test_samples=8, threads=1)
+    train(settings.replace(options={"nu": 3, "rho": 2}), "runs", "first")
+    assert main(["plot", "attention", "runs/first", "--option", "delay=9", "--sequence", "2", "-o", "a.svg"]) == 0
+    assert "Attention weight" in Path("a.svg").read_text()
+    assert main(["plot", "attention", "runs/first", "--layer", "2"]) == 2
+    assert "--layer must be at most 1, got 2" in capsys.readouterr().err
+    train(Settings.of(Copy(3, 2), "rnn", hidden=6, batch=4, steps=2, test_samples=8, threads=1), "runs", "plain")
+    assert main(["plot", "attention", "runs/plain"]) == 2
+    assert "has no attention in its recurrence" in capsys.readouterr().err

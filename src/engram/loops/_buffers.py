@@ -32,8 +32,8 @@ class Changes:
         self.plan = plan
         self.pieces: dict[int, dict[int, Tensor]] = {k: {} for k in plan.forward.changes}
         for k in plan.forward.changes:
-            shape, kind = (rows, records(plan, k)), {"dtype": torch.int32, "device": reference.device}
-            tensors[f"slots{k}"] = torch.full(shape, -1, **kind)  # type: ignore[arg-type]
+            shape = (rows, records(plan, k))
+            tensors[f"slots{k}"] = torch.full(shape, -1, dtype=torch.int32, device=reference.device)
 
     def make_room(self, arrays: Arrays, chunk: Span) -> None:
         """Memory for the slots of the rows of a chunk."""
@@ -52,7 +52,7 @@ class Changes:
 
     def kept(self) -> dict[str, Tensor]:
         """By names that say their order."""
-        found = {}
+        found: dict[str, Tensor] = {}
         for k, pieces in self.pieces.items():
             found |= {f"changed{k}_{n}": pieces[at] for n, at in enumerate(sorted(pieces))}
         return found

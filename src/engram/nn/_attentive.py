@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 from math import inf, sqrt
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -211,12 +211,12 @@ _types: dict[tuple[str, tuple[str, ...]], Any] = {}
 
 def state_type(name: str, names: tuple[str, ...]) -> Any:
     """A NamedTuple with these fields, whose instances can be saved: a file names the fields, not the class."""
-    found = _types.get((name, names))
-    if found is None:
-        found = _types[name, names] = namedtuple(name, names)  # type: ignore[misc]
-        found.__reduce__ = lambda state: (restored_state, (name, names, tuple(state)))
-        found.__module__ = __name__
-    return found
+    if (name, names) not in _types:
+        made = cast(Any, namedtuple)(name, names)  # the fields depend on the cell
+        made.__reduce__ = lambda state: (restored_state, (name, names, tuple(state)))
+        made.__module__ = __name__
+        _types[name, names] = made
+    return _types[name, names]
 
 
 def restored_state(name: str, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
