@@ -33,8 +33,8 @@ TARGETS = {
 
 
 def settings_of(model: str, seed: int) -> Settings:
-    """Hidden 64, batch 32, T = 100; CoRelNet on identity rules with 95 shapes held out, as in its paper. So small a rate
-    leaves the weights as they are, and with them what a step costs."""
+    """Hidden 64, batch 32, T = 100; CoRelNet on identity rules with 95 shapes held out, as its paper has it. So small a
+    rate leaves the weights as they are, and with them what a step costs."""
     if model == "corelnet":
         task = IdentityRules(holdout=95, shapes="glyphs")
         return Settings.of(task, model, validate_every=0, lr=1e-12, seed=seed).resolved()
