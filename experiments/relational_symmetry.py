@@ -1,6 +1,6 @@
-"""What symmetry buys: CoRelNet with each similarity, on a task of same or different and on one of order.
+"""What symmetry buys: CoRelNet with each similarity, on a task of same and different and on one of order.
 
-    python experiments/relational_symmetry.py docs/results        (24 small networks, three minutes on one core)
+    python experiments/relational_symmetry.py docs/results     (trains 24 small networks: minutes on a quiet core)
 
 Writes relational-symmetry.json and plots it; experiments/plot_results.py plots it again. Trained with the settings of
 Kerg (2022), but for 1000 and 500 iterations in place of 5000, on the hundred glyphs that engram makes.

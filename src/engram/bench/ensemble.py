@@ -33,7 +33,7 @@ TARGETS = {
 
 
 def settings_of(model: str, seed: int) -> Settings:
-    """Hidden 64, batch 32, T = 100; CoRelNet on identity rules with 95 shapes held out, as in its paper. So small a
+    """Hidden 64, batch 32, T = 100; CoRelNet on identity rules with 95 shapes held out, as its paper has it. So small a
     rate leaves the weights as they are, and with them what a step costs."""
     if model == "corelnet":
         task = IdentityRules(holdout=95, shapes="glyphs")

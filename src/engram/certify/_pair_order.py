@@ -90,8 +90,8 @@ class PairOrderClaim(Claim):
         return (
             f"For two codes of {self.features} numbers a symmetric similarity {told['symmetric_other_norms']} the "
             f"order if norms differ, {told['symmetric_equal_norms']} it if they are equal; after normalisation with "
-            f"beta = 0 it {told['symmetric_normalised']} it, an asymmetric one "
-            f"{told['asymmetric_normalised']} it, a difference {told['difference_normalised']} it."
+            f"beta = 0 it {told['symmetric_normalised']} it, an asymmetric one {told['asymmetric_normalised']} it, a "
+            f"difference {told['difference_normalised']} it."
         )
 
 
