@@ -14,6 +14,7 @@ import torch
 from engram import bench, report
 from engram.errors import RunError
 from engram.maps import haar
+from engram.nn import RelRNN
 from engram.runs import compare_runs
 from engram.sweep import make_plan, read_sweep, rows_of
 from engram.tasks import Copy, IdentityRules
@@ -27,7 +28,7 @@ HERE = Path(__file__).parents[2]
 RESULTS, EXPERIMENTS = HERE / "docs" / "results", HERE / "experiments"
 PLOTTED = ("atlas", *(f"bench-{name}" for name in ("cells", "certify", "ensemble", "layers", "linear", "maps")),
            "bench-products", "bench-runs", "bench-tasks", "bench-token", "bench-train", "identification",
-           "training-copy",
+           "attention-gradients", "relational-symmetry", "training-copy",
            *(path.stem for path in sorted((EXPERIMENTS / "sweeps").glob("*.toml"))
              if (RESULTS / f"{path.stem}.json").exists()))  # fmt: skip
 """From the numbers beside them."""
@@ -62,11 +63,17 @@ def compare(path: Path) -> None:
     report.plot_compare(compare_runs(runs), path)
 
 
+def attention_weights(path: Path) -> None:
+    *_, attention = RelRNN(3, 4, nu=3, rho=2)(torch.randn(12, 2, 3), return_attention=True)
+    report.plot_attention_weights(attention, path, "relrnn on copy")
+
+
 PLOTS = {
     **{f"plot_{name}": lambda path, name=name: getattr(bench, f"plot_{name}")(stored(f"bench-{name}"), path)
        for name in ("cells", "certify", "ensemble", "layers", "linear", "maps", "products", "runs", "tasks", "token",
                     "train")},
     "plot_atlas": lambda path: report.plot_atlas(stored("atlas"), path),
+    "plot_attention_weights": attention_weights,
     "plot_compare": compare,
     "plot_curves": curves,
     "plot_rates": lambda path: report.plot_rates(
@@ -82,7 +89,7 @@ PLOTS = {
 
 def test_no_plot_is_left_out() -> None:
     public = {name for room in (bench, report) for name in room.__all__ if name.startswith("plot_")}
-    assert public == {*PLOTS}
+    assert public - {"plot_attention"} == {*PLOTS}  # of bench attention: tests/bench/test_attention.py
 
 
 PAIRS = [*product(PLOTS, ["svg", "png"])]

@@ -13,7 +13,7 @@ from engram.cli._run_words import Allow, Run, check_run
 from engram.errors import OptionError, check_size, unknown
 from engram.files import printable
 from engram.nn import Attentive
-from engram.report import plot_attention
+from engram.report import plot_attention_weights
 from engram.tasks import make_task, task_name
 from engram.train import RunDirectory, load_network
 
@@ -66,5 +66,5 @@ class PlotAttention:
         with torch.no_grad():
             *_, attention = core(network.encode(inputs), return_attention=True)
         title = f"{run.settings.model.label}, layer {layer}, {len(inputs)} steps of {task.name}"
-        plot_attention(attention, self.output, title, cell=(layer - 1) * core.directions)
+        plot_attention_weights(attention, self.output, title, cell=(layer - 1) * core.directions)
         terminal().print(f"figure: {self.output}")

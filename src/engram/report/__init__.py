@@ -2,7 +2,7 @@
 
 from engram.report._atlas import atlas_page, atlas_summary
 from engram.report._atlas_figure import plot_atlas
-from engram.report._attention import plot_attention
+from engram.report._attention import plot_attention_weights
 from engram.report._compare import plot_compare
 from engram.report._compare_page import compare_page, write_text
 from engram.report._curves import plot_curves
@@ -19,7 +19,7 @@ __all__ = [
     "atlas_summary",
     "compare_page",
     "plot_atlas",
-    "plot_attention",
+    "plot_attention_weights",
     "plot_compare",
     "plot_curves",
     "plot_rac",

@@ -8,7 +8,7 @@ from engram.figures import BLUE, ORANGE, heat_colors, new_figure
 from engram.nn import Attention
 
 
-def plot_attention(attention: Attention, path: Path, title: str = "", row: int = 0, cell: int = 0) -> None:
+def plot_attention_weights(attention: Attention, path: Path, title: str = "", row: int = 0, cell: int = 0) -> None:
     """Plot the attention of one sequence as a heat map (time down, the step that made a state across), and in total.
 
     Several heads are averaged. Beside it: the attention that the state of each step received in all later steps, and
