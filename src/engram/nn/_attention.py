@@ -54,6 +54,8 @@ class Attentive(Recurrent):
             cell = LeakyRelCell
     """
 
+    without = ("output",)  # of complex states, and attention is real
+
     def forward(
         self, input: Tensor | PackedSequence, hx: State = None, *, return_attention: bool = False
     ) -> tuple[Any, ...]:

@@ -59,6 +59,8 @@ class Made(TorchNames):
     """The map of the recurrent matrix, if the layer stands for one."""
     defaults: ClassVar[dict[str, Any]] = {}
     """Of keyword arguments that a subclass hands on, where they are not those of its base class."""
+    without: ClassVar[tuple[str, ...]] = ()
+    """Keyword arguments of the cell that mean nothing here, and are not shown."""
     made_with: dict[str, Any]
     __signature__: ClassVar[Any]
 
@@ -67,7 +69,8 @@ class Made(TorchNames):
         super().__init_subclass__(**options)
         if hasattr(cls, "cell"):
             makers = [*_makers(cls, Made), *_makers(cls.cell, BareCell)]
-            cls.__signature__ = Signature(full_signature(makers, cls.defaults, () if cls.matrix is None else ("map",)))
+            hidden = cls.without if cls.matrix is None else (*cls.without, "map")
+            cls.__signature__ = Signature(full_signature(makers, cls.defaults, hidden))
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         layer = super().__new__(cls)
