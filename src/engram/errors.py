@@ -70,7 +70,7 @@ LONG, NEAR = 50, 5
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> OptionError:
     """The error for a name outside a fixed list: it lists the known names and the nearest one. Of a long list it gives
-    the nearest names alone, if some are near: among a hundred others the hint would not be seen.
+    the nearest names alone, if the name is a slip of one: among a hundred others the hint would not be seen.
 
     >>> str(unknown("activation", "tahn", ["relu", "tanh"]))
     "unknown activation 'tahn': expected one of relu, tanh. Did you mean 'tanh'?"
@@ -78,7 +78,8 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> OptionError:
     names = sorted(set(known))
     nearest = get_close_matches(str(name).lower(), names, n=NEAR, cutoff=0.4)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    shown = nearest if nearest and len(names) > LONG else names
+    is_slip = bool(get_close_matches(str(name).lower(), nearest, n=1, cutoff=0.75))
+    shown = nearest if is_slip and len(names) > LONG else names
     others = f" and {len(names) - len(shown)} others" if len(shown) < len(names) else ""
     return OptionError(f"unknown {kind} {name!r}: expected one of {', '.join(shown)}{others}.{hint}")
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from engram.errors import OptionError
+from engram.models import MODELS, default_hidden, model_class
 from engram.runs import Where
 from engram.sweep import SweepFile, make_plan, read_sweep
 
@@ -154,6 +155,17 @@ def test_runs_are_checked_before_any_starts(write: Any, text: str, words: str) -
 def test_condition_sees_the_defaults(write: Any) -> None:
     text = "[base]\ntask = 'copy'\n[[when]]\nif = 'layers=1 and model=exprnn'\nset = {clip = 0.5}"
     assert [row["clip"] for row, _, _ in read_sweep(write(text)).rows()] == [0.5]
+
+
+def test_condition_sees_the_width_of_the_model(write: Any) -> None:
+    """Some models have a default width of their own."""
+    others = {name: width for name in MODELS if (width := default_hidden(model_class(name))) != 128}
+    name, width = next(iter(others.items()))
+    grid = f"[base]\ntask = 'copy'\n[grid]\nmodel = ['lstm', '{name}']\n"
+    for hidden, changed in ((128, ["lstm"]), (width, [name])):
+        text = f"{grid}[[when]]\nif = 'hidden={hidden}'\nset = {{lr = 3.0}}"
+        rows = [row for row, _, _ in read_sweep(write(text)).rows()]
+        assert [row["model"] for row in rows if row.get("lr") == 3.0] == changed
 
 
 def test_sweep_without_a_run_is_refused(write: Any) -> None:

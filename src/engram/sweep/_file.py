@@ -1,26 +1,35 @@
 """A sweep: which settings are tried."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, field, fields
 from itertools import product
 from math import prod
 from typing import Any
 
 from engram.errors import OptionError
+from engram.models import MODELS, default_hidden, model_class
 from engram.runs import Where
 from engram.sweep._search_file import Search
 from engram.train import FLAT, GROUPS
 
 MOST_RUNS = 10**6
-DEFAULTS: Mapping[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     name: each.default
     for name, (group, own) in FLAT.items()
     for each in fields(GROUPS[group])
     if each.name == own and each.default is not None and each.default is not MISSING
 }
-"""What a condition sees of a setting that the file leaves alone."""
+DEFAULTS["hidden"] = default_hidden(model_class(DEFAULTS["model"]))
+"""What a condition sees of a setting that the file leaves alone; some models have another width (:func:`seen`)."""
 Row = dict[str, Any]
 """The settings of one run by the names of the flags; ``parameters`` stands for a width, which is found from it."""
+
+
+def seen(row: Row) -> Row:
+    """What a condition sees: the values of a row, and the defaults of what it leaves alone."""
+    model = row.get("model", DEFAULTS["model"])
+    width = {"hidden": default_hidden(model_class(model))} if model in MODELS else {}  # others are not imported here
+    return {**DEFAULTS, **width, **row}
 
 
 @dataclass(frozen=True)
@@ -112,7 +121,7 @@ class SweepFile:
     def conditions(self, row: Row) -> Iterator[Row]:
         """A row as the conditions leave it, if they do."""
         for when in self.when:
-            if when.condition({**DEFAULTS, **row}):
+            if when.condition(seen(row)):
                 if when.skip:
                     return
                 row = {**row, **when.values}
