@@ -68,8 +68,7 @@ class Attentive(Recurrent):
         shown: list[Attention] = []
         self.__dict__["_shown"] = shown
         try:
-            with torch.no_grad() if not torch.is_grad_enabled() else torch.enable_grad():
-                output, state = super().forward(input, hx)
+            output, state = super().forward(input, hx)
         finally:
             del self.__dict__["_shown"]
         weights, ages = (torch.stack([a[k] for a in shown]) for k in range(2))

@@ -1,5 +1,6 @@
 """Attention in the recurrence: what a step reads of the past, whatever the cell and whatever is remembered."""
 
+from abc import abstractmethod
 from collections import namedtuple
 from math import inf, sqrt
 from typing import Any, cast
@@ -99,9 +100,9 @@ class AttentiveCell(BareCell):
 
     # The state: h, s, the other fields of the cell, and what a subclass remembers.
 
+    @abstractmethod
     def memory_fields(self) -> dict[str, Field]:
         """What is remembered, by name."""
-        raise NotImplementedError
 
     def fields(self) -> Fields:
         inner = super().fields()
@@ -178,9 +179,9 @@ class AttentiveCell(BareCell):
             return torch.cat([h, context], -1) @ self.weight_combine.mT
         return h + context if self.combine == "sum" else (h + context) / 2
 
+    @abstractmethod
     def attentive_step(self, drive: Any, state: State) -> tuple[State, Tensor]:
         """A step, and the weights ``(B, heads, K)`` of its attention."""
-        raise NotImplementedError
 
     def step(self, drive: Any, state: State) -> State:
         return self.attentive_step(drive, state)[0]
