@@ -16,10 +16,10 @@ from engram.nn import RelRNN
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small sizes, and memory without processes: linear, but for MemRNN."""
+    """Small sizes, and memory without processes: linear, but for MemRNN as autograd differentiates it."""
     for name, value in {"B": 2, "H": 6, "D": 3}.items():
         monkeypatch.setattr(layers, name, value)
-    monkeypatch.setattr(layers, "step_memory", lambda name, steps: steps ** (2 if name == "MemRNN" else 1) / 10)
+    monkeypatch.setattr(layers, "step_memory", lambda name, steps: steps ** (2 if "plain" in name else 1) / 10)
     monkeypatch.setattr(layers, "stream_growth", lambda name, steps: 1.0)
     monkeypatch.setattr(attention, "LENGTHS", (6, 12, 24))
     monkeypatch.setattr(attention, "AT", (5, 3))
@@ -32,7 +32,7 @@ def test_result(tiny: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert [line.partition(",")[0] for line in told] == ["T=6", "T=12", "T=24"]
     assert {row["contestant"] for row in result["rows"]} == {*layers.LAYERS, "minGRU-pytorch"}
     assert all(row["median_ms"] > 0 for row in result["rows"])
-    assert math.isclose(result["exponents"]["MemRNN"]["memory_mb"], 2)
+    assert math.isclose(result["exponents"]["MemRNN, plain loop"]["memory_mb"], 2)
     assert math.isclose(result["summary"]["memory exponent, RelRNN"]["geomean"], 1)
     asked = {name.replace("T=4000", "T=24").replace("T=250", "T=6").replace("T=400 B=64", "T=5 B=3")
              for name in ATTENTION_TARGETS}  # fmt: skip
@@ -100,4 +100,14 @@ def test_memory_of_a_child_and_of_a_stream(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(layers, name, value)
     short, long = (layers.step_memory("RNN", steps) for steps in (1000, 4000))
     assert 1.5 < long / short < 6  # linear, in pages of a process that has some memory free
-    assert 0.9 < layers.stream_growth("RNN", 40_000) < 1.1
+    assert 0.9 < layers.stream_growth("RelRNN", 40_000) < 1.1
+
+
+@pytest.mark.slow
+def test_only_the_tape_of_autograd_grows_with_the_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times the steps: about four times the memory of our MemRNN, about sixteen times that of the tape."""
+    for name, value in {"B": 8, "H": 64, "D": 3}.items():
+        monkeypatch.setattr(layers, name, value)
+    names = ("MemRNN", "MemRNN, plain loop")
+    grown = {name: layers.step_memory(name, 800) / layers.step_memory(name, 200) for name in names}
+    assert grown["MemRNN"] < 8 < grown["MemRNN, plain loop"]

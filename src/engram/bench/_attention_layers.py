@@ -11,9 +11,20 @@ from torch import Tensor, nn
 
 from engram.bench._memory import in_child, peak
 from engram.bench._per_sample import PerSampleRelRNN
+from engram.loops import use
 from engram.nn import LSTM, RNN, SAB, MemRNN, RelLSTM, RelRNN
 
 B, H, D = 16, 128, 10
+
+
+class TapedMemRNN(MemRNN):
+    """A MemRNN whose gradient is autograd's own: it keeps how every step was aligned with every earlier one."""
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        with use("plain"):
+            return super().forward(*inputs, **options)
+
+
 LAYERS: dict[str, Callable[..., nn.Module]] = {
     "torch.nn.LSTM": nn.LSTM,
     "RNN": RNN,
@@ -22,6 +33,7 @@ LAYERS: dict[str, Callable[..., nn.Module]] = {
     "RelLSTM": RelLSTM,
     "SAB": SAB,
     "MemRNN": MemRNN,
+    "MemRNN, plain loop": TapedMemRNN,
     "authors' loop restated": PerSampleRelRNN,
 }
 """With H units; nu = rho = 10, and the defaults of the others."""

@@ -122,7 +122,7 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     first, last = lengths[0], lengths[-1]
     per_step = [table["RelRNN", steps]["median_ms"] / steps for steps in (last, first)]
     found = {f"RelRNN, time per step, T={last}/T={first}": _single(per_step[0] / per_step[1])}
-    for name in ("RelRNN", "RelLSTM", "MemRNN", "SAB"):
+    for name in ("RelRNN", "RelLSTM", "SAB", "MemRNN", "MemRNN, plain loop"):
         if (slope := exponent(rows, name, "memory_mb")) is not None:
             found[f"memory exponent, {name}"] = _single(slope)
     ratios = [

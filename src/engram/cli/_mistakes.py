@@ -35,6 +35,9 @@ def _unknown_option(error: UnknownOptionError, words: list[str]) -> str:
     flag = (error.token.keyword or error.token.value).partition("=")[0]
     if flag in RENAMED:
         return f"{flag} is called {RENAMED[flag]} now"
+    word = flag.lstrip("-").upper()
+    if any(each.name == word for each in error.argument_collection):
+        return f"{word} is written without {flag}. {_example(error)}"
     known = [name for each in error.argument_collection for name in each.names if name.startswith("-")]
     owners = _owners() if words[0] == "train" else {}
     typed = flag.replace("_", "-")

@@ -41,23 +41,40 @@ def run_forward(
     """All steps; to ``keep`` also s and the other fields of the cell before each step, ``(T, B, n)``."""
     steps, before = len(drives[0]), state.memory.shape[1]
     lists = {name: _room(getattr(state, name), steps) for name in LISTS if hasattr(state, name)}
-    outputs: list[Any] = [None] * steps
-    kept: list[list[Tensor]] = []
-    count = len(state) - len(lists) - 3  # without h, s and t: the other fields of the cell
+    outputs = Rows(steps)
+    own = slice(2, len(state) - len(lists) - 1)  # the other fields of the cell: those without h, s and t
+    kept = [Rows(steps) for _ in (state.s, *state[own])] if keep else []
     for k, t in enumerate(reversed(range(steps)) if reverse else range(steps)):
-        kept.append([state.s, *state[2 : 2 + count]] if keep else [])
+        for rows, field in zip(kept, (state.s, *state[own]), strict=False):
+            rows.write(k, field)
         h, others = cell.inner_step(_at(drives, t), state)
         end = before + k + 1
         now = state.t + 1
         new: dict[str, Any] = {"memory": h, "keys": cell.keys(h), "made": now}
-        for name, rows in lists.items():
-            rows[:, end - 1] = new[name]
-        seen = {name: rows[:, :end] for name, rows in lists.items()}
+        for name, held in lists.items():
+            held[:, end - 1] = new[name]
+        seen = {name: held[:, :end] for name, held in lists.items()}
         s, _ = cell.attend(state.s, h, seen)
         state = type(state)(h, s, *others, *lists.values(), now)
-        outputs[t] = cell.output(state)
-    found = [torch.stack(fields) for fields in zip(*kept, strict=True)] if steps and keep else []
-    return torch.stack(outputs), state, found
+        outputs.write(t, cell.output(state))
+    return outputs.all, state, [rows.all for rows in kept]
+
+
+class Rows:
+    """One tensor per step, written into a single piece of memory, ``(T, ...)``.
+
+    As tensors of their own they would lie between the larger and larger pieces that the steps need for a moment, none of
+    which could then be used again: the process would grow with the square of T.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.all = torch.empty(0)
+
+    def write(self, t: int, row: Tensor) -> None:
+        if len(self.all) != self.steps:
+            self.all = row.new_empty(self.steps, *row.shape)
+        self.all[t] = row
 
 
 def _room(rows: Tensor, steps: int) -> Tensor:
@@ -163,8 +180,7 @@ def _once(ctx: Any, tensors: list[Tensor], rest: list[Tensor], grad: Tensor | No
                 whole[name][:, :end] += g
         for n, g in enumerate(found[len(inputs) - len(weights) :]):
             if g is not None:
-                before_it = of_weights[n]
-                of_weights[n] = g if before_it is None else before_it + g
+                of_weights[n] = g.clone() if (so_far := of_weights[n]) is None else so_far.add_(g)
     fields = {"s": going[0], **{name: g[:, :before] for name, g in whole.items()}}
     fields |= dict(zip(state._fields[2 : 1 + len(kept)], going[1:], strict=True))
     return [*of_drives, *(fields.get(name) for name in state._fields), *of_weights]
