@@ -63,8 +63,8 @@ def run_forward(
 class Rows:
     """One tensor per step, written into a single piece of memory, ``(T, ...)``.
 
-    As tensors of their own they would lie between the larger and larger pieces that the steps need for a moment, none of
-    which could then be used again: the process would grow with the square of T.
+    As tensors of their own they would lie between the ever larger pieces that the steps need for a moment, and none of
+    these could be used again: the process would grow with the square of T.
     """
 
     def __init__(self, steps: int) -> None:
