@@ -7,26 +7,32 @@ from typing import TYPE_CHECKING, Any
 from engram.errors import EngramError
 
 if TYPE_CHECKING:
-    from engram import checks, loops, maps, nn
-    from engram.nn import safe_globals
+    from engram import checks, loops, maps, nn, relational
+    from engram.relational import safe_globals
 
 __version__ = version("engram")
-__all__ = ["EngramError", "__version__", "checks", "loops", "maps", "nn", "safe_globals"]
+__all__ = ["EngramError", "__version__", "checks", "loops", "maps", "nn", "relational", "safe_globals"]
 
 _ROOMS = (
+    "atlas",
     "bench",
     "certify",
     "checks",
     "convert",
+    "exact",
     "explicit",
+    "figures",
     "loops",
     "maps",
     "models",
     "nn",
     "probe",
+    "relational",
     "report",
     "runs",
+    "sweep",
     "tasks",
+    "theory",
     "train",
 )
 
@@ -36,5 +42,5 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"engram.{name}")
     if name == "safe_globals":
-        return import_module("engram.nn").safe_globals
+        return import_module("engram.relational").safe_globals
     raise AttributeError(f"module 'engram' has no attribute {name!r}")

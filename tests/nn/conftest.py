@@ -31,7 +31,7 @@ def _tensors(value: Any) -> list[Tensor]:
 
 def _loss(values: list[Tensor]) -> Tensor:
     """Every number counts, each with its own weight, so that no two mistakes cancel."""
-    parts = [torch.view_as_real(v) if v.is_complex() else v for v in values]
+    parts = [torch.view_as_real(v) if v.is_complex() else v for v in values if v.dtype != torch.bool]
     weights = [torch.linspace(-1, 2, p.numel(), dtype=p.dtype).view_as(p) for p in parts]
     return torch.stack([(p * w).sum() for p, w in zip(parts, weights, strict=True)]).sum()
 

@@ -10,6 +10,7 @@ from engram.relational._mnm import MNM
 from engram.relational._ntm import NTM
 from engram.relational._predinet import PrediNet
 from engram.relational._rn import RelationNetwork
+from engram.relational._safe_globals import safe_globals
 from engram.relational._similarity import ENTRIES, SIMILARITIES, Similarity
 from engram.relational._sparse import Sparse
 from engram.relational._transformer import Transformer
@@ -31,4 +32,5 @@ __all__ = [
     "Similarity",
     "Sparse",
     "Transformer",
+    "safe_globals",
 ]
