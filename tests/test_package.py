@@ -32,7 +32,7 @@ def test_citation_has_the_same_version() -> None:
     assert cited[1] == metadata.version("engram")
 
 
-def test_every_room_can_be_asked_for() -> None:
+def test_every_package_can_be_asked_for() -> None:
     rooms = [file.parent.name for file in Path(engram.__file__).parent.glob("*/__init__.py")]
     assert len(rooms) > 15
     for room in {*rooms} - {"cli"}:

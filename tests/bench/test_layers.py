@@ -18,6 +18,7 @@ from engram.bench import bench_layers, layers, plot_layers
 from engram.bench._contestants import ENGRAM
 from engram.bench._memory import peak_memory
 from engram.bench._size import Size
+from engram.bench._worker_program import version_in
 from engram.cli import main
 
 ORIGINAL = layers.SIZES, layers.QUICK
@@ -154,16 +155,24 @@ def test_the_sizes_asked_for() -> None:
 
 @pytest.mark.slow
 def test_against_an_earlier_version(small: None, tmp_path: Path) -> None:
-    """The earlier layers are those of the folder: here our own, copied, with a version of its own."""
+    """The earlier layers are those of the folder: here our own, copied, as an unpacked wheel of another version."""
     copy = tmp_path / "old"
     shutil.copytree(Path(engram.__file__).parent, copy / "engram", ignore=shutil.ignore_patterns("__pycache__"))
-    with (copy / "engram" / "__init__.py").open("a") as file:
-        file.write("\n__version__ = 'of old'\n")
+    facts = copy / "engram-0.0.1.dist-info" / "METADATA"
+    facts.parent.mkdir()
+    facts.write_text("Metadata-Version: 2.1\nName: engram\nVersion: 0.0.1\n")
     result = bench_layers(True, 1, lambda line: None, copy)
-    assert result["machine"]["against"] == "of old"
+    assert result["machine"]["against"] == "0.0.1"
     names = {row["contestant"] for row in result["rows"]}
     assert {f"earlier {name}" for name in ENGRAM} <= names
     assert result["summary"][AGAINST]["geomean"] > 0
+
+
+def test_version_of_a_src(tmp_path: Path) -> None:
+    """Not that of the engram which is installed."""
+    assert version_in(tmp_path / "src") == "unknown"
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "engram"\nversion = "0.0.2"\n')
+    assert version_in(tmp_path / "src") == "0.0.2"
 
 
 def test_against_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

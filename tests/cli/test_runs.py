@@ -74,7 +74,7 @@ WRONG = {
     "runs --limit x": "--limit must be a whole number, got 'x'",
     "runs remvoe": "unknown action 'remvoe': expected one of archive, remove, rename. Did you mean 'remove'?",
     "runs --where task": "expected one of = != < <= > >=, got its end",
-    "evaluate --run runs/r32": "RUN is written without --run. Example: engram evaluate runs/first --plot",
+    "evaluate --run runs/r32": "write it without --run: engram evaluate runs/r32",
     "runs --otu x": "unknown option --otu of engram runs. Did you mean --out?",
     "runs --out runs/r32/run.json": "is not a folder: --out is the folder that has the runs in it",
     "runs remove": "engram runs remove needs RUN, a run directory, or --where",

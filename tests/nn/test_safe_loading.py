@@ -19,6 +19,8 @@ from engram.models import MODELS, make_core
 from engram.nn import RAC, RNN, S4D, Cell, ExpRNN, Recurrent
 from engram.nn._attentive import restored_state
 from engram.nn._bare_cell import empty_cell
+from engram.relational import PixelCNN
+from engram.state import parts
 from tiers import MODELS_OF_EACH_KIND, slow_but
 
 
@@ -37,6 +39,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "rac under a map": lambda: RAC(3, 5, map="cayley", initial_state="trained"),
     "s4d, batch norm": lambda: S4D(3, 5, norm="batch"),
     "as nn.LSTM": lambda: engram.nn.AsLSTM(engram.nn.ExpRNN(3, 5)),
+    "encoder of images": lambda: PixelCNN((3, 8, 8), 5),
     "inside a model": lambda: nn.ModuleList([engram.nn.ExpRNN(3, 5), nn.Linear(5, 2)]),
 }
 
@@ -67,12 +70,13 @@ def run(layer: nn.Module, x: Tensor) -> tuple[Tensor, ...]:
     return (output,) if isinstance(output, Tensor) else (output[0],)
 
 
-QUICK = MODELS_OF_EACH_KIND | {name for name in LAYERS if name not in MODELS} - {"lstm, options"}
+QUICK = MODELS_OF_EACH_KIND | {"esbn"} | {name for name in LAYERS if name not in MODELS} - {"lstm, options"}
 
 
 @pytest.mark.parametrize("name", slow_but(LAYERS, QUICK))
 def test_every_layer(name: str) -> None:
-    layer, x = LAYERS[name](), torch.randn(6, 4, 3)
+    layer = LAYERS[name]()
+    x = torch.randn(4, 3, 8, 8) if isinstance(layer, PixelCNN) else torch.randn(6, 4, 3)
     loaded = through_a_file(layer)
     assert repr(loaded) == repr(layer)
     for other in (loaded, copy.deepcopy(loaded), through_a_file(loaded)):
@@ -90,6 +94,14 @@ def test_a_state_beside_the_layer(name: str) -> None:
     layer, x = LAYERS[name](), torch.randn(6, 4, 3)
     saved = through_a_file({"layer": layer, "state": layer(x)[1]})
     assert torch.equal(saved["layer"](x, saved["state"])[0], layer(x, layer(x)[1])[0])
+
+
+@pytest.mark.parametrize("name", ["esbn", "ntm", "mnm"])
+def test_a_state_of_a_relational_network(name: str) -> None:
+    state = LAYERS[name]().cell.initial_state(2)
+    saved = through_a_file(state)
+    assert type(saved) is type(state)
+    assert all(torch.equal(a, b) for a, b in zip(parts(saved), parts(state), strict=True))
 
 
 def test_a_class_of_your_own_is_yours_to_allow() -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from engram.figures import MUTED, looks, new_figure, plain_log
+from engram.figures import MUTED, PAPER, looks, new_figure, plain_log
 
 PANELS = {
     "microseconds per step": lambda row: 1e3 * row["median_ms"] / row["T"],
@@ -22,7 +22,11 @@ def plot_attention(result: dict[str, Any], path: Path) -> None:
             for name, look in looks(names).items():
                 own = [row for row in rows if row["contestant"] == name]
                 points = [(row["T"], max(value(row), 1e-3)) for row in own]
-                axes.plot(*zip(*points, strict=True), color=look.color, marker=look.marker, label=name)
+                face, line = (look.color, "-") if look.filled else (PAPER, "--")  # colours come twice
+                axes.plot(
+                    *zip(*points, strict=True), line, color=look.color, marker=look.marker, markerfacecolor=face,
+                    label=name,
+                )  # fmt: skip
             axes.set(xscale="log", yscale="log", xlabel="steps T (log scale)", ylabel=f"{label}, log scale")
             axes.set_xticks(lengths, [f"{steps:,}" for steps in lengths])
             axes.set_xticks([], minor=True)
@@ -30,7 +34,7 @@ def plot_attention(result: dict[str, Any], path: Path) -> None:
         right = figure.axes[1]
         start = min(value(row) for row in rows if row["T"] == lengths[0])
         start = max(start, 1e-3)
-        for power, style in ((1, ":"), (2, "--")):
+        for power, style in ((1, ":"), (2, "-.")):
             line = [start * (steps / lengths[0]) ** power for steps in lengths]
             right.plot(lengths, line, style, color=MUTED, linewidth=1, label=f"T^{power}" if power > 1 else "T")
         figure.legend(*right.get_legend_handles_labels(), loc="outside lower left", ncols=5)

@@ -10,7 +10,10 @@ import importlib
 import json
 import sys
 import time
+import tomllib
 import traceback
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +28,19 @@ def make_layer(make: str, inputs: int, hidden: int, options: dict[str, Any]) -> 
     module, _, name = make.partition(":")
     layer: nn.Module = getattr(importlib.import_module(module), name)(inputs, hidden, **options)
     return layer
+
+
+def version_in(source: Path) -> str:
+    """Of the engram in this folder: an unpacked wheel has it beside the package, a ``src`` in the file above it.
+
+    ``engram.__version__`` of a ``src`` would be that of the engram which is installed.
+    """
+    for found in metadata.distributions(name="engram", path=[str(source)]):
+        return found.version
+    project = source.parent / "pyproject.toml"
+    if project.is_file():
+        return str(tomllib.loads(project.read_text())["project"]["version"])
+    return "unknown"
 
 
 class Steps:
@@ -62,8 +78,8 @@ class Steps:
 
     def engram(self) -> dict[str, str]:
         """Which engram this is."""
-        package = importlib.import_module("engram")
-        return {"path": str(package.__file__), "version": str(package.__version__)}
+        file = Path(str(importlib.import_module("engram").__file__))
+        return {"path": str(file), "version": version_in(file.parents[1])}
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """What cyclopts found wrong with the words, as one line: the fault, what was expected, and the likeliest cure."""
 
 import inspect
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import starmap
@@ -35,9 +36,9 @@ def _unknown_option(error: UnknownOptionError, words: list[str]) -> str:
     flag = (error.token.keyword or error.token.value).partition("=")[0]
     if flag in RENAMED:
         return f"{flag} is called {RENAMED[flag]} now"
-    word = flag.lstrip("-").upper()
-    if any(each.name == word for each in error.argument_collection):
-        return f"{word} is written without {flag}. {_example(error)}"
+    if any(each.name == flag.lstrip("-").upper() for each in error.argument_collection):
+        mended = [word.removeprefix(f"{flag}=") for word in words if word != flag]
+        return f"write it without {flag}: {shlex.join(['engram', *mended])}"
     known = [name for each in error.argument_collection for name in each.names if name.startswith("-")]
     owners = _owners() if words[0] == "train" else {}
     typed = flag.replace("_", "-")

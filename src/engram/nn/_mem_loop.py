@@ -63,8 +63,8 @@ def run_forward(
 class Rows:
     """One tensor per step, written into a single piece of memory, ``(T, ...)``.
 
-    As tensors of their own they would lie between the ever larger pieces that the steps need for a moment, and none of
-    these could be used again: the process would grow with the square of T.
+    Separate tensors would split the free memory into pieces too small for the temporary arrays of later steps, which
+    grow from step to step and would each need new memory: the process would grow with the square of T.
     """
 
     def __init__(self, steps: int) -> None:

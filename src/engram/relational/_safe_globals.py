@@ -9,7 +9,7 @@ from engram.nn import safe_globals as of_layers
 
 ROOM = "engram.relational."
 TORCH = (nn.Conv2d, nn.Flatten, nn.ReLU, nn.Sequential)
-"""Of what torch's own modules relational networks are made, besides those of the layers."""
+"""torch's own modules that relational networks use, besides those of engram.nn."""
 
 
 def safe_globals() -> list[Any]:
@@ -20,7 +20,7 @@ def safe_globals() -> list[Any]:
             network = torch.load("network.pt", weights_only=True)
 
     Those of ``engram.nn.safe_globals()``, every relational network, its parts and states, and the modules of torch in
-    them. What holds there holds here: none of them runs code out of a file, imports a module or touches a file.
+    them. None of them runs code out of a file, imports a module or touches a file.
     """
     rooms = [module for name, module in list(sys.modules.items()) if name.startswith(ROOM)]
     found = {thing for room in rooms for thing in vars(room).values() if isinstance(thing, type)}
