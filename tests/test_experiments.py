@@ -89,6 +89,7 @@ def test_protocol_of_ziv(name, monkeypatch):
 WIDTHS_OF_ZIV = {"ziv-copying-delay": [76, 48, 39], "ziv-copying-bits": [76, 48, 39], "ziv-start-end": [148, 81, 63]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WIDTHS_OF_ZIV)
 def test_widths_of_ziv(name, monkeypatch):
     """By the formula of the parameters of stacked scoRNNs, computed by hand."""

@@ -8,6 +8,7 @@ from engram.bench import ENSEMBLE_TARGETS, bench_ensemble, plot_ensemble
 from engram.bench.ensemble import MODELS
 
 
+@pytest.mark.slow
 def test_result(tmp_path: Path) -> None:
     told: list[str] = []
     result = bench_ensemble(quick=True, repeats=1, tell=told.append)

@@ -85,6 +85,7 @@ def test_whole_way(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "[" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_ladder_that_has_ended_has_nothing_left(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
     ladder = "[ladder]\nover = 'delay'\nvalues = [3, 4, 5]\nsolved = 'loss<0'\n"
     Path(tiny).write_text(TINY + ladder)

@@ -76,6 +76,7 @@ def test_double(tmp_path: Path) -> None:
     assert apart(layer, tmp_path / "a.onnx") < 1e-12
 
 
+@pytest.mark.slow
 def test_the_network_stays_as_it_is(tmp_path: Path) -> None:
     """And what is written has no dropout; both directions, batch first."""
     layer = RNN(3, 4, 2, dropout=0.5, bidirectional=True, batch_first=True).train()

@@ -14,6 +14,7 @@ from engram.imports import full_name
 from engram.probe import profile_run
 from engram.tasks import Copy, make_task
 from engram.train import RunDirectory, Settings, evaluate, load_network, resume, train
+from tiers import slow
 
 MODEL = """
 import torch, engram.nn
@@ -140,7 +141,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("place", ["model", "task"])
-@pytest.mark.parametrize("form", ["file", "package", "beside"])
+@pytest.mark.parametrize("form", ["file", slow("package"), "beside"])
 def test_a_run_never_causes_an_import(form: str, place: str, reader: str, folder: Path, trained: Path) -> None:
     """run.json names code that would leave a marker if it were imported: refused in one line, and no marker."""
     run = Path(shutil.copytree(trained, folder / "runs" / "first"))

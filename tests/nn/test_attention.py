@@ -34,9 +34,9 @@ SCORES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("steps", [2, 37])
+@pytest.mark.parametrize("steps", [slow(2), 37])
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize(("nu", "rho"), SIZES)
+@pytest.mark.parametrize(("nu", "rho"), slow_but(SIZES, [(5, 3), (1, 2)]))
 @pytest.mark.parametrize("kind", [RelRNN, RelLSTM])
 def test_relevancy_screening(kind: Any, nu: int, rho: int, options: str, steps: int) -> None:
     layer = kind(3, 4, nu=nu, rho=rho, **OPTIONS[options], dtype=torch.float64)

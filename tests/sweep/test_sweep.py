@@ -35,6 +35,7 @@ from engram.sweep import (
     units,
 )
 from engram.train import load_network
+from tiers import slow
 
 
 def run_local(plan: Plan, out: Path, workers: int = 2) -> str:
@@ -414,7 +415,7 @@ class Mine(model_class("rnn")):
 
 
 @pytest.mark.parametrize(
-    ("does", "told"), [("raise KeyError('mine')", "KeyError: 'mine'"), ("raise SystemExit(3)", "SystemExit: 3")]
+    ("does", "told"), [slow("raise KeyError('mine')", "KeyError: 'mine'"), ("raise SystemExit(3)", "SystemExit: 3")]
 )
 def test_whatever_a_model_raises_is_the_reason(tmp_path: Path, does: str, told: str) -> None:
     code = tmp_path / "mine.py"

@@ -19,6 +19,7 @@ from engram.tasks import Adding, Batch, Copy, LagCopy
 from engram.train import Group, Settings, find_lr, train
 from engram.train._find_lr import smooth
 from engram.train._loop import Loop
+from tiers import slow_but
 
 TASKS: dict[str, Callable[[], Settings]] = {
     "a linear one": lambda: Settings.of(LagCopy(lag=1, features=2), "linear-rnn", optimizer="sgd", clip=0.0, hidden=4),
@@ -37,7 +38,7 @@ def copy() -> Settings:
     return quick(TASKS["adam"]())
 
 
-@pytest.mark.parametrize("case", TASKS)
+@pytest.mark.parametrize("case", slow_but(TASKS, {"adam", "a linear one"}))
 def test_the_suggested_rate_trains(case: str, tmp_path: Path) -> None:
     """Better than one of a hundredth, and without an explosion."""
     settings = quick(TASKS[case]())

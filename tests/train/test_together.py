@@ -293,7 +293,7 @@ print(json.dumps(lines))
 """
 
 
-@pytest.mark.parametrize(("model", "kills"), [("exprnn", 3), slow("exprnn", 15), slow("lstm", 6)])
+@pytest.mark.parametrize(("model", "kills"), [("exprnn", 2), slow("exprnn", 15), slow("lstm", 6)])
 def test_kills(model: str, kills: int, small: Any, metrics: Any, tmp_path: Path, prepared: Prepared) -> None:
     """SIGKILL at random instants: every member ends with the bits that it has without."""
     steps = 30 + 12 * kills
