@@ -9,6 +9,7 @@ import torch
 
 from engram.sweep import Plan, make_plan, read_sweep
 from engram.tasks import make_task
+from tiers import slow_but
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 pytestmark = pytest.mark.skipif(not EXPERIMENTS.exists(), reason="the experiments are not part of a wheel")
@@ -172,7 +173,7 @@ ATTENTION = {  # the task, its delays, its table
 SHORT_ATTENTION = {"attention-psmnist", "attention-ptb", "attention-sparsity", "attention-search"}
 
 
-@pytest.mark.parametrize("name", ATTENTION)
+@pytest.mark.parametrize("name", slow_but(ATTENTION, {"attention-transfer-copy"}))
 def test_protocol_of_attention(name, monkeypatch):
     plan, (task, delays, printed) = plan_of(name, monkeypatch), ATTENTION[name]
     networks = {run.settings.model.label for run in plan.runs}

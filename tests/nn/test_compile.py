@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*Function'> should not be insta
 
 TOLERANCE = 1e-11  # float64: the same operations, at most fused; of numbers up to 10
 LAYERS = REAL | SYSTEMS
-QUICK = {"both ways, batch first", "goru", "mingru", "own cell without a plan", "own cell with an integer"}
+QUICK = {"both ways, batch first", "goru", "mingru", "own cell with an integer"}
 SIZES = ((5, 2), (7, 3), (9, 5), (33, 4), (8, 7))
 
 
