@@ -22,9 +22,9 @@ def plot_attention(result: dict[str, Any], path: Path) -> None:
             for name, look in looks(names).items():
                 own = [row for row in rows if row["contestant"] == name]
                 points = [(row["T"], max(value(row), 1e-3)) for row in own]
-                face, line = (look.color, "-") if look.filled else (PAPER, "--")  # colours come twice
+                face, dashes = (look.color, "-") if look.filled else (PAPER, "--")  # colours come twice
                 axes.plot(
-                    *zip(*points, strict=True), line, color=look.color, marker=look.marker, markerfacecolor=face,
+                    *zip(*points, strict=True), dashes, color=look.color, marker=look.marker, markerfacecolor=face,
                     label=name,
                 )  # fmt: skip
             axes.set(xscale="log", yscale="log", xlabel="steps T (log scale)", ylabel=f"{label}, log scale")
