@@ -80,14 +80,14 @@ def _spread(rows: list[Row], keys: Iterable[str]) -> Row:
 
 
 def _longest(plan: Plan, rows: list[Row]) -> Row:
-    """The last solved value of every seed; one that failed the first has none."""
+    """The last solved value of every seed; one that failed the first has none, which is less than any value."""
     seeds: dict[Any, list[Row]] = {}
     for row in rows:
         seeds.setdefault(row["seed"], []).append(row)
     longest = [([None] + [row[plan.over] for row in own if row["solved"]])[-1] for own in seeds.values()]
-    known = [value for value in dict.fromkeys(row[plan.over] for row in rows) for found in longest if found == value]
+    order = [None, *dict.fromkeys(row[plan.over] for row in rows)]
     open_ = sum(any(row["status"] == "missing" for row in own) for own in seeds.values())
-    middle = known[(len(known) - 1) // 2] if known and len(known) == len(longest) else None
+    middle = sorted(longest, key=order.index)[(len(longest) - 1) // 2]
     return {"seeds": len(seeds), "not finished": open_, f"longest {plan.over}": longest, "median": middle}
 
 
