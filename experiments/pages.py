@@ -1,4 +1,4 @@
-"""The tables of docs/results/{training,role-of-depth,depth-memory,attention-tasks}.md, from the JSON files beside them.
+"""The tables of docs/results, training.md, role-of-depth.md and others, from the JSON files beside them.
 
     python experiments/pages.py docs/results
 
@@ -14,6 +14,7 @@ from statistics import mean, median
 from typing import Any
 
 from attention_tables import TABLES as ATTENTION
+from relational_tables import accuracies
 from sweep_figures import KINDS, LADDERS, ladders, table
 
 
@@ -102,6 +103,11 @@ def attention(results: Path, name: str) -> str:
     return markdown(ATTENTION[name](results, name)) if (results / f"{name}.json").exists() else NOT_YET
 
 
+def relational(results: Path, name: str) -> str:
+    """The accuracies of a sweep of the relational results."""
+    return markdown(accuracies(results, name)) if (results / f"{name}.json").exists() else NOT_YET
+
+
 NOT_YET = "This sweep has not been run to its end yet."
 MAKERS: dict[str, Callable[[Path, str], str]] = {
     "training": training,
@@ -109,6 +115,7 @@ MAKERS: dict[str, Callable[[Path, str], str]] = {
     "widths": widths,
     "ladder": ladder,
     "attention": attention,
+    "relational": relational,
 }
 
 
@@ -123,5 +130,5 @@ def write(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    for name in ("training", "role-of-depth", "depth-memory", "attention-tasks"):
+    for name in ("training", "role-of-depth", "depth-memory", "attention-tasks", "relational-tasks"):
         write(Path(sys.argv[1]) / f"{name}.md")

@@ -54,6 +54,17 @@ def test_parts(count: int, workers: int, sizes: list[int]) -> None:
     assert max(sizes) <= MOST
 
 
+@pytest.mark.parametrize(("workers", "sizes"), [(1, [3, 3]), (2, [3, 3]), (3, [2, 1, 2, 1]), (8, [1] * 6)])
+def test_kinds_that_keep_all_workers_busy_stay_whole(workers: int, sizes: list[int], write: Any) -> None:
+    plan = make_plan(read_sweep(write("seeds = 3\n[base]\ntask = 'copy'\n[grid]\nhidden = [4, 8]")))
+    assert [len(unit) for unit in units(plan, {}, workers)] == sizes
+
+
+def test_deep_runs_train_together() -> None:
+    """Every layer is a call of its own: depth does not make the calls worth less."""
+    assert kind_of(SETTINGS.replace(layers=16, hidden=int((SMALL / 4) ** 0.5)))
+
+
 def test_file_may_refuse(write: Any) -> None:
     text = "seeds = 2\n{}\n[base]\ntask = 'copy'\nhidden = 8"
     together, alone = (make_plan(read_sweep(write(text.format(line)))) for line in ("", "together = false"))

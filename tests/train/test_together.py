@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from engram.errors import OptionError, RunError
 from engram.loops import use_threads
-from engram.tasks import Adding, Copy, TransferCopy
+from engram.tasks import Adding, Copy, LagCopy, TransferCopy
 from engram.train import (
     RunDirectory,
     Settings,
@@ -107,10 +107,14 @@ def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-@pytest.mark.parametrize("model", ["exprnn", "lstm", slow("nnrnn"), slow("cprnn"), slow("gru"), slow("householder")])
+@pytest.mark.parametrize(
+    "model",
+    ["exprnn", "lstm", slow("nnrnn"), slow("cprnn"), slow("gru"), slow("householder"), "linear-rnn", slow("depth-rnn")],
+)
 def test_bits_do_not_depend_on_the_companions(model: str, small: Any, tmp_path: Path) -> None:
     """Neither on who they are, nor on how many, nor on the place, nor on the threads, nor on who has dropped out."""
-    own = small(Copy(7, 3), model, hidden=7, steps=20, seed=5, validate_every=0)
+    task = LagCopy(lag=2, features=3, length=9) if model in ("linear-rnn", "depth-rnn") else Copy(7, 3)
+    own = small(task, model, hidden=7, steps=20, seed=5, validate_every=0)
     assert keeps_bits(loops_of([own])[0].network, own.budget.batch)
     others = [own.replace(seed=k, lr=0.05 / k, steps=9 * k) for k in (1, 2, 3)]
     groups = [[own], [own, others[0]], [others[1], own, others[2]], [*others, own], [others[2], others[0], own]]

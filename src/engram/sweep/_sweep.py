@@ -180,12 +180,16 @@ class Sweep:
 
 
 def units(plan: Plan, results: Container[str], workers: int) -> list[Unit]:
-    """What is left to train, in the order of the plan: runs of one kind in parts, the others one by one."""
+    """What is left to train, in the order of the plan: runs of one kind in parts, the others one by one.
+
+    Kinds that are many keep all workers busy whole; one that is alone is cut, so that no worker waits.
+    """
     kinds: dict[str, list[Planned]] = {}
     for run in plan.runs:
         if run.key not in results:
             kinds.setdefault(run.kind or run.key, []).append(run)
-    return [tuple(runs[part]) for runs in kinds.values() for part in in_parts(len(runs), workers)]
+    share = -(-workers // max(1, len(kinds)))
+    return [tuple(runs[part]) for runs in kinds.values() for part in in_parts(len(runs), share)]
 
 
 def read_results(plan: Plan, out: Path) -> dict[str, Result]:

@@ -16,8 +16,8 @@ from engram.sweep._alike import Alike
 from engram.train import Settings, keeps_bits, make_network, why_not_together
 
 SMALL = 2**18
-"""Multiplications of a time step, B H^2 L, up to which runs gain by training together: above, arithmetic and not the
-overhead of a step takes the time (engram bench ensemble)."""
+"""Multiplications of a layer in a time step, B H^2, up to which runs gain by training together: above, arithmetic and
+not the overhead of a layer's call takes the time (engram bench ensemble)."""
 MOST = 8
 """Runs that train together at most."""
 MAY_DIFFER = {
@@ -31,7 +31,7 @@ SIZES = {"model": ("hidden",)}
 def kind_of(settings: Settings) -> str:
     """Equal for runs that may train together; "" for one that trains alone."""
     model = settings.model
-    if settings.budget.batch * model.hidden**2 * model.layers > SMALL:
+    if settings.budget.batch * model.hidden**2 > SMALL:
         return ""
     values = settings.resolved().to_dict() | {"seed": 0}
     kind = _without(values, MAY_DIFFER)
@@ -53,6 +53,6 @@ def _fits(shape: Alike) -> bool:
 
 
 def in_parts(count: int, workers: int) -> Iterable[slice]:
-    """Runs of one kind cut into parts: one for each worker, and none larger than ``MOST``."""
+    """Runs of one kind cut into parts: one for each worker that this kind has, and none larger than ``MOST``."""
     size = max(1, min(MOST, -(-count // workers)))
     return (slice(start, start + size) for start in range(0, count, size))

@@ -7,7 +7,7 @@ import torch
 from engram.files import one_line
 from engram.loops import runs_in_c
 from engram.models import EveryStep, Identity, LastStep, Network, OneHot
-from engram.nn import BareCell, Recurrent
+from engram.nn import BareCell, LinearCell, Recurrent
 from engram.train._fabric import make_fabric
 from engram.train._loop import Loop
 from engram.train._members import Members, Now
@@ -22,6 +22,9 @@ SAME = {
 }
 """What must be equal in all of them, and what it is called."""
 
+
+LOOPS = (BareCell.run, LinearCell.run)
+"""How a cell goes through time step by step; a linear one has another way, which it takes only without C."""
 
 _known: dict[tuple[str, type, type], str] = {}
 
@@ -111,4 +114,4 @@ def keeps_bits(network: Network, batch: int) -> bool:
     core = network.core
     if type(network.encoder) not in (Identity, OneHot) or type(network.head) not in (EveryStep, LastStep):
         return False
-    return isinstance(core, Recurrent) and all(type(c).run is BareCell.run and runs_in_c(c, batch) for c in core.cells)
+    return isinstance(core, Recurrent) and all(type(c).run in LOOPS and runs_in_c(c, batch) for c in core.cells)
