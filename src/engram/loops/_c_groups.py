@@ -7,6 +7,7 @@ from engram.loops._c_loops import Line, copy, loops
 from engram.loops._c_views import ZERO, Number, View
 from engram.loops._c_writer import Group, Writer
 from engram.loops._graph import Node
+from engram.loops._schedule import WRITES
 from engram.loops._trace import CannotCompile, Ref
 
 LOGICAL = (
@@ -188,8 +189,10 @@ def _take_over(g: Writer, group: Group, value: int) -> None:
     if value in g.views or len(kind.shape) < 2 or value in g.program.writes.values():
         return
     read = {a for item in group.nodes for a in item.args if a not in group.made}
-    for before, _ in g.program.carried:
-        view = g.views[before]
+    for before, after in g.program.carried:
+        view, first = g.views[before], _before_writes(g, after)
+        if first != value and first in group.made:  # what the field becomes is to lie there, or it would be copied
+            continue
         if before not in read or view.shape != kind.shape or g.type_of(before) != g.type_of(value):
             continue
         shared = [v for v, seen in g.views.items() if seen.memory == view.memory and v != before]
@@ -197,6 +200,14 @@ def _take_over(g: Writer, group: Group, value: int) -> None:
             g.views[value] = view
             group.stores.append((value, view))
             return
+
+
+def _before_writes(g: Writer, value: int) -> int:
+    """A buffer before slots of it were written in its place."""
+    makers = {node.result: node for node in g.program.nodes}
+    while value in makers and makers[value].kind in WRITES:
+        value = makers[value].args[0]
+    return value
 
 
 def _padded(g: Writer, view: View, rank: int) -> View:

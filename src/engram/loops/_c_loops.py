@@ -59,12 +59,13 @@ class _Nest:
         self.pointers: dict[str, str] = {}
 
     def in_vectors(self) -> bool:
-        """Whether all are numbers of one type that lie side by side, or one number for all."""
+        """Whether all are real numbers that lie side by side, or one number or truth value for all."""
         views = [view for _, view in (*self.reads, *self.stores)]
         beside = all(v.shape[-1] == 1 or v.strides[-1].value in (0, 1) for v in views)
         stored = all(v.strides[-1].value == 1 for _, v in self.stores)
         lines = all(line.fits and line.type in ("REAL", "uint8_t") for line in self.body)
-        return self.shape[-1] != 1 and beside and stored and lines and {v.memory.type for v in views} == {"REAL"}
+        types = {v.memory.type for v in views if not (v.memory.type == "uint8_t" and _is_one_for_all(v))}
+        return self.shape[-1] != 1 and beside and stored and lines and types == {"REAL"}
 
     def write(self) -> None:
         g = self.g
@@ -108,8 +109,9 @@ class _Nest:
         for name, view in self.reads:
             if not load:
                 self.g.emit(f"const {view.memory.type} {name} = *({self.at(view)});")
-            elif view.shape[-1] == 1 or view.strides[-1].value == 0:
-                self.g.emit(f"const vec {name} = all(*({self.at(view)}));")
+            elif _is_one_for_all(view):
+                of = "vec {} = all" if view.memory.type == "REAL" else "mask {} = every"
+                self.g.emit(f"const {of.format(name)}(*({self.at(view)}));")
             else:
                 self.g.emit(f"const vec {name} = {load.format(self.at(view))};")
         for line in self.body:
@@ -117,3 +119,8 @@ class _Nest:
             self.g.emit(f"const {kind} {line.name} = {line.render(bool(load))};")
         for name, view in self.stores:
             self.g.emit(store.format(self.at(view), name))
+
+
+def _is_one_for_all(view: View) -> bool:
+    """Whether the last axis has one number, for all places of the loop."""
+    return view.shape[-1] == 1 or view.strides[-1].value == 0

@@ -6,11 +6,39 @@
 #if DOUBLE
 #define LIBM(name) __builtin_##name
 #define KIND "pd"
+#define FURTHER
 #else
 #define LIBM(name) __builtin_##name##f
 #define KIND "ps"
+#define FURTHER 4, 5, 6, 7
 #endif
 
+/* The first `count` numbers of a vector (all if there are more, none below 1): loaded with zeros behind them, stored with
+ * what lies behind them left alone. These are the instructions for it: what is not asked for is not touched. */
+#if VBYTES == 64 && defined(__AVX512F__)
+INLINE uint16_t lanes_below(int64_t count) { return count >= VL ? (1u << VL) - 1 : count > 0 ? (1u << count) - 1 : 0; }
+INLINE vec load_part(const REAL *p, int64_t count) {
+  vec v;
+  __asm__("vmovu" KIND " %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*(const loose *)p), "Yk"(lanes_below(count)));
+  return v;
+}
+INLINE void store_part(REAL *p, vec v, int64_t count) {
+  __asm__("vmovu" KIND " %1, %0%{%2%}" : "+m"(*(loose *)p) : "v"(v), "Yk"(lanes_below(count)));
+}
+#elif VBYTES == 32 && defined(__AVX__)
+INLINE mask lanes_below(int64_t count) {
+  const mask numbers = {0, 1, 2, 3, FURTHER};
+  return numbers < (mask){0} + (WORD)count;
+}
+INLINE vec load_part(const REAL *p, int64_t count) {
+  vec v;
+  __asm__("vmaskmov" KIND " %1, %2, %0" : "=x"(v) : "m"(*(const loose *)p), "x"(lanes_below(count)));
+  return v;
+}
+INLINE void store_part(REAL *p, vec v, int64_t count) {
+  __asm__("vmaskmov" KIND " %1, %2, %0" : "+m"(*(loose *)p) : "x"(v), "x"(lanes_below(count)));
+}
+#else
 INLINE vec load_part(const REAL *p, int64_t count) {
   REAL full[VL];
   for (int64_t l = 0; l < VL; l++) full[l] = l < count ? p[l] : 0;
@@ -19,10 +47,12 @@ INLINE vec load_part(const REAL *p, int64_t count) {
 INLINE void store_part(REAL *p, vec v, int64_t count) {
   REAL full[VL];
   store(full, v);
-  for (int64_t l = 0; l < count; l++) p[l] = full[l];
+  for (int64_t l = 0; l < VL && l < count; l++) p[l] = full[l];
 }
+#endif
 
 INLINE vec where_v(mask m, vec yes, vec no) { return (vec)((m & (mask)yes) | (~m & (mask)no)); }
+INLINE mask every(uint8_t truth) { return (mask){0} - (WORD)(truth != 0); }
 INLINE vec truth_v(mask m) { return where_v(m, all(1), all(0)); }
 INLINE vec min_v(vec a, vec b) { return where_v((a != a) | (a < b), a, b); } /* a NaN stays one, as in torch */
 INLINE vec max_v(vec a, vec b) { return where_v((a != a) | (a > b), a, b); }
@@ -116,27 +146,34 @@ INLINE REAL leaky_s(REAL z, REAL slope) { return z > 0 ? z : z * slope; }
 #define where_s(m, yes, no) ((m) ? (yes) : (no))
 #define truth_s(m) ((REAL)((m) != 0))
 
-/* Sums in a fixed order: LANES partial sums side by side, then their sum. */
+/* Sums in a fixed order, whatever the width of a vector: LANES partial sums side by side, then the upper half of them is
+ * added to the lower one until one is left. */
 #define LANES 16
-INLINE REAL fold(const REAL *lane) {
-  REAL total = 0;
-  for (int l = 0; l < LANES; l++) total += lane[l];
-  return total;
+#define SUMS (LANES / VL) /* vectors of partial sums */
+#define EVERY_VECTOR _Pragma("GCC unroll 8") for (int v = 0; v < SUMS; v++)
+INLINE REAL fold(const vec *lane) {
+  REAL x[LANES];
+  EVERY_VECTOR store(x + v * VL, lane[v]);
+  for (int l = 0; l < 8; l++) x[l] += x[l + 8];
+  for (int l = 0; l < 4; l++) x[l] += x[l + 4];
+  for (int l = 0; l < 2; l++) x[l] += x[l + 2];
+  return x[0] + x[1];
 }
 INLINE REAL sum_of(const REAL *x, int64_t n) {
-  REAL lane[LANES] = {0};
+  vec lane[SUMS];
   int64_t j = 0;
-  for (; j + LANES <= n; j += LANES)
-    for (int l = 0; l < LANES; l++) lane[l] += x[j + l];
-  for (int l = 0; j < n; j++, l++) lane[l] += x[j];
+  EVERY_VECTOR lane[v] = all(0);
+  for (; j + LANES <= n; j += LANES) EVERY_VECTOR lane[v] += load(x + j + v * VL);
+  if (j < n) EVERY_VECTOR lane[v] += load_part(x + j + v * VL, n - j - v * VL);
   return fold(lane);
 }
 INLINE REAL dot(const REAL *restrict x, const REAL *restrict y, int64_t n) {
-  REAL lane[LANES] = {0};
+  vec lane[SUMS];
   int64_t j = 0;
-  for (; j + LANES <= n; j += LANES)
-    for (int l = 0; l < LANES; l++) lane[l] += x[j + l] * y[j + l];
-  for (int l = 0; j < n; j++, l++) lane[l] += x[j] * y[j];
+  EVERY_VECTOR lane[v] = all(0);
+  for (; j + LANES <= n; j += LANES) EVERY_VECTOR lane[v] += load(x + j + v * VL) * load(y + j + v * VL);
+  if (j < n)
+    EVERY_VECTOR lane[v] += load_part(x + j + v * VL, n - j - v * VL) * load_part(y + j + v * VL, n - j - v * VL);
   return fold(lane);
 }
 
