@@ -76,12 +76,19 @@ CASES = {
 }
 
 
+def fresh(name: str) -> nn.Module:
+    """The network of a case as it starts, in float64."""
+    case = CASES[name]
+    (steps, features, classes) = case.sizes
+    torch.manual_seed(1)
+    more = {"steps": steps} if case.has_steps else {}
+    return case.kind(features, output_size=classes, **more, **case.options).double()
+
+
 def made(name: str) -> tuple[nn.Module, Tensor]:
     """The network of a case in float64, none of its biases 0, and codes of three sequences."""
-    case = CASES[name]
-    (steps, features, classes), more = case.sizes, {"steps": case.sizes[0]} if case.has_steps else {}
-    torch.manual_seed(1)
-    network = case.kind(features, output_size=classes, **more, **case.options).double()
+    steps, features, _ = CASES[name].sizes
+    network = fresh(name)
     with torch.no_grad():
         for p in network.parameters():
             p.add_(0.1 * torch.randn_like(p))
@@ -111,6 +118,18 @@ def test_equals_its_equation(name: str) -> None:
             atol=1e-11,
             msg=lambda text, what=what: f"{what}: {text}",
         )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_codes_of_zero_have_a_small_gradient(name: str) -> None:
+    """Two equal objects are 0 after context normalisation, and biases 0 at the start: then so is the key of a memory,
+    which has no angle."""
+    steps, features, _ = CASES[name].sizes
+    network, codes = fresh(name), torch.zeros(steps, 3, features, dtype=torch.float64)
+    network(codes).square().sum().backward()
+    found = [p.grad for p in network.parameters() if p.grad is not None]
+    assert found
+    assert all(g.isfinite().all() and g.abs().max() < 1e4 for g in found)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -69,8 +69,7 @@ class NTMCell(ControllerCell):
     def addressed(self, keys: Tensor, shape: Tensor, state: NTMState, fresh: Tensor) -> Tensor:
         """Where the two heads look, ``(B, 2, S)``."""
         strength, gate, sharpening, shifts = shape.unflatten(-1, (2, 6)).split([1, 1, 1, 3], -1)
-        lengths = keys.square().sum(-1, keepdim=True).sqrt() * state.memory.square().sum(-1).sqrt()[:, None]
-        likeness = keys @ state.memory.mT / lengths.clamp(min=EPSILON)
+        likeness = cosines(keys, state.memory)
         gate = fresh + (1 - fresh) * torch.sigmoid(gate)
         mixed = gate * (F.softplus(strength) * likeness).softmax(-1) + (1 - gate) * state.looks
         back, stay, ahead = shifts.softmax(-1).split(1, -1)
@@ -78,6 +77,17 @@ class NTMCell(ControllerCell):
         right = torch.cat([mixed[..., -1:], mixed[..., :-1]], -1)
         shifted = back * left + stay * mixed + ahead * right
         return ((F.softplus(sharpening) + 1) * shifted.log()).softmax(-1)  # w^s / sum w^s
+
+
+def cosines(keys: Tensor, memory: Tensor) -> Tensor:
+    """Of keys ``(B, K, M)`` and slots ``(B, S, M)``: ``(B, K, S)``; 0 and without a gradient where one of them is 0.
+
+    Keys are 0 where all that came in is 0, as two equal objects are after context normalisation; a root there would
+    have an infinite gradient, and a quotient by a small number one that Adam does not forget for thousands of steps.
+    """
+    squares = keys.square().sum(-1)[..., None] * memory.square().sum(-1)[:, None]
+    known = squares > EPSILON**2
+    return torch.where(known, keys @ memory.mT / torch.where(known, squares, 1.0).sqrt(), 0.0)
 
 
 class HeadRows:
