@@ -11,7 +11,8 @@ import torch
 from recurrences import additive
 
 from engram.errors import OptionError
-from engram.loops import EXECUTORS, _choice, _torch, chosen, compiled_cell, status, use
+from engram.loops import EXECUTORS, _choice, _compiled, _torch, chosen, compiled_cell, status, use
+from engram.loops._compiled import Loops
 from engram.nn import RNNCell
 
 
@@ -116,3 +117,13 @@ def test_unknown_executor_in_the_environment() -> None:
         "engram.errors.OptionError: unknown executor (ENGRAM_LOOP) 'torhc': "
         "expected one of auto, compiled, plain, torch. Did you mean 'torch'?"
     )
+
+
+def test_the_reason_is_that_of_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the runtime library no loop runs, whether its own library was compiled or not."""
+    loop = Loops("own", compiled_cell(RNNCell(2, 3)).variant(hoist=False, rebuild=True).plan, torch.float32)
+    monkeypatch.setattr(_compiled, "reason", lambda name, *_: f"of {name}")
+    monkeypatch.setattr(_compiled, "functions", lambda _: None)
+    assert loop.reason() == "of runtime"
+    monkeypatch.setattr(_compiled, "functions", lambda _: object())
+    assert loop.reason() == f"of {loop.name}"

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engram.loops._build import library, reason
+from engram.loops._build import RUNTIME, library, reason
 from engram.loops._generate import Generator, Text
 from engram.loops._graph import Graph
 from engram.loops._layout import Arrays, Span
@@ -204,6 +204,8 @@ class Loops:
 
     def reason(self) -> str:
         """Why there is no compiled loop, or where it comes from."""
+        if not self.fault and functions(self.real) is None:  # what every loop needs
+            return reason("runtime", RUNTIME, self.real)
         return self.fault or reason(self.name, self.source, self.real)
 
     def ready(self) -> bool:
