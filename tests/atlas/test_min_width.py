@@ -35,6 +35,12 @@ def test_beyond_the_limit() -> None:
     assert found["width"] == 1326
 
 
+@pytest.mark.parametrize(("max_side", "steps"), [(15, 6), (16, 8), (17, 8)])
+def test_a_grid_of_as_many_rows_as_are_allowed(max_side: int, steps: int) -> None:
+    """2^4 = 16 rows at 8 steps."""
+    assert min_width(2, 2, 20, 2, max_side=max_side)["certified"]["steps"] == steps
+
+
 def test_a_conjecture_is_no_fact() -> None:
     found = min_width(9, 3, 100, 3)
     assert found["proven"] is None

@@ -46,6 +46,20 @@ def test_result(tiny: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "| memory exponent, RelRNN | 1.00 | 1.00 | mean ≤ 1.05 | yes |" in page
 
 
+def test_the_summary_by_hand() -> None:
+    """The ratio to the authors' loop is worst where it is largest; where that loop was left out there is none."""
+    times = {"RelRNN": {10: 2.0, 20: 3.0, 40: 8.0}, attention.LOOP: {10: 20.0, 20: 60.0}, "RNN": {40: 1.0}}
+    rows = [
+        {"T": steps, "contestant": name, "median_ms": found, "memory_mb": 5.0 * steps if name == "RelRNN" else 50.0}
+        for name, by_length in times.items()
+        for steps, found in by_length.items()
+    ]
+    found = attention._summary(rows)
+    assert found[f"RelRNN/{attention.LOOP}"] == pytest.approx({"geomean": 0.075, "worst": 0.1})
+    assert found["RelRNN, time per step, T=40/T=10"] == pytest.approx({"geomean": 1.0, "worst": 1.0})
+    assert found["peak memory, T=40, RelRNN/RNN"]["worst"] == 4.0
+
+
 def test_what_would_take_too_long_is_left_out(tiny: None, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         {"T": steps, "contestant": name, "median_ms": 100.0 * steps**power, "memory_mb": 1.0 * steps**power}

@@ -89,6 +89,14 @@ def test_the_claim(sizes: tuple[int, ...], lag: int) -> None:
     assert found.to_dict()["largest_lag"] == found.to_dict()["copied_lag"] == lag
 
 
+@pytest.mark.parametrize("wrong", [{"degree": 13}, {"degree": 11}, {"copied_lag": 11}, {"largest_lag": 11}])
+def test_what_is_no_proof(wrong: dict[str, int]) -> None:
+    """Every number is checked by itself: a lag that was copied says nothing of the longest one."""
+    right = {"degree": 12, "largest_lag": 12, "copied_lag": 12}
+    assert DelayClaim(5, 3).holds(right)
+    assert not DelayClaim(5, 3).holds(right | wrong)
+
+
 def test_theorem_1() -> None:
     """A lag of (L + 1)(n - 1) is possible with L + 1 layers and not with L."""
     for hidden, depth in [(2, 1), (3, 2), (4, 3)]:

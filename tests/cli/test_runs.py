@@ -123,6 +123,11 @@ def test_remove(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {path.name for path in Path("runs").iterdir()} == {"damaged", "delays", ".index.sqlite"}
 
 
+def test_one_that_is_named_twice_is_removed_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "remove", "runs/r32", "runs/r32/", "--yes"]) == 0
+    assert capsys.readouterr().out == "removed runs/r32\n"
+
+
 def test_one_that_is_in_use_keeps_all(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All are looked at before the first is deleted."""
     with FileLock("runs/r64/lock"):

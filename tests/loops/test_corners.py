@@ -63,13 +63,14 @@ CORNERS: dict[str, Callable[..., Tensor]] = {
     "places of least and largest": lambda c, d, s: (s.h.min(-1).indices + 3 * s.h.max(-1).indices)[:, None] * 0.1,
     "least and its place": lambda c, d, s: s.buffer.min(1).values * s.buffer.min(1).indices,
     "attention": lambda c, d, s: (torch.softmax(s.buffer @ s.h[:, :, None], 1).mT @ s.buffer)[:, 0],
+    "a bias with a factor": lambda c, d, s: torch.add(d @ c.key, c.bias, alpha=-0.5),
     "sign of zero": lambda c, d, s: torch.sign(d * 0) + torch.sign(s.h),
 }
 
 
 TRUTHS = [name for name in CORNERS if "truth" in name or name == "neither"]
 COUNTS = [name for name in CORNERS if "count" in name]
-REDUCTIONS = [name for name in CORNERS if "all slots" in name or "least" in name]
+REDUCTIONS = [name for name in CORNERS if "all slots" in name or "least" in name or "second slot" in name]
 TOGETHER: dict[str, Callable[..., Tensor]] = {  # one loop to compile in place of many
     "all of truths": lambda c, d, s: sum(CORNERS[name](c, d, s) for name in TRUTHS),  # type: ignore[return-value]
     "all of counts": lambda c, d, s: sum(CORNERS[name](c, d, s) for name in COUNTS),  # type: ignore[return-value]

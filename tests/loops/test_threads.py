@@ -75,6 +75,21 @@ def test_a_block_fits_the_cache_and_every_thread_has_one(
         assert largest > _compiled.ROWS // (2 * count)  # and no needless cut
 
 
+def test_every_block_goes_back_to_the_start_of_its_own_rows(compiled: str) -> None:
+    """The gradient of a gate reads the state before the first step, which differs from row to row."""
+    torch.manual_seed(3)
+    batch = 3 * _compiled.ROWS + 1
+    cell = engram.nn.GRUCell(2, 3, dtype=torch.float64)
+    x, start = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((4, batch, 2), (batch, 3)))
+    found = {}
+    for executor in ("plain", compiled):
+        with use(executor):
+            output, _ = cell.run(x, start, None, False)
+            found[executor] = torch.autograd.grad(output.square().sum(), [x, start, *cell.parameters()])
+    for ours, right in zip(found[compiled], found["plain"], strict=True):
+        torch.testing.assert_close(ours, right, atol=1e-12, rtol=1e-12)
+
+
 LAYERS = ["mirnn", "rac", "2rnn", "cprnn", "birnn", "exprnn", "linear-rnn"]  # every cell: see below
 
 

@@ -56,6 +56,10 @@ class Averaged(Plain):
     readout = "mean"
 
 
+class AveragedRNN(LeakyRNN):
+    readout = "mean"
+
+
 class Normed(nn.Module):
     """A batch normalisation, which a call in training mode with one row would break, and with zeros spoil."""
 
@@ -158,6 +162,10 @@ def test_heads_that_fit() -> None:
     plain.load_state_dict(once.state_dict())
     assert outputs_of(plain, Adding(6)).equal(outputs_of(once, Adding(6)))
     assert isinstance(make_network(Adding(6), Model(HERE + "Averaged")).head, MeanOverTime)
+    averaged, inputs = make_network(Adding(6), Model(HERE + "AveragedRNN", hidden=4)), torch.randn(6, 3, 2)
+    every = averaged.core(inputs)[0]
+    assert every.shape == (6, 3, 4)
+    torch.testing.assert_close(averaged(inputs)[0], averaged.head(every.mean(0)))
     with pytest.raises(OptionError, match="Once answers once, after the last input; copy asks at every step"):
         make_network(Copy(3, 2), Model(HERE + "Once"))
 

@@ -106,6 +106,16 @@ def test_attention_as_data(kind: Any) -> None:
     torch.testing.assert_close(cut.over_time()[0, 0, :, :5, :5], matrix[0, 0, :, :5, :5])
 
 
+def test_attention_that_goes_on_leaves_out_what_was_before() -> None:
+    """A second piece of a stream attends to states of the first; its matrix has the steps of the second alone."""
+    layer, x = RelRNN(3, 4, nu=3, rho=2, dtype=torch.float64), torch.randn(12, 2, 3, dtype=torch.float64)
+    whole = layer(x, return_attention=True)[2].over_time()
+    _, state = layer(x[:5])
+    after = layer(x[5:], state, return_attention=True)[2].over_time()
+    torch.testing.assert_close(after, whole[..., 5:, 5:], atol=1e-12, rtol=0)
+    assert after[..., 0, :].sum() < whole[..., 5, :].sum()
+
+
 # Bad input.
 
 

@@ -224,6 +224,22 @@ def test_the_log_scale_of_a_circuit_with_biases_is_exact(size: float) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_a_bias_beside_a_tiny_or_a_huge_state_is_finite(size: float) -> None:
+    """The state below has a scale of size^9: a bias over it would overflow; beside a tiny one the bias is all."""
+    net, x = circuit(depth=2, bias=True, log_scale=True), size * torch.randn(9, 2, 3, dtype=F64)
+    net.bias_l0.data.zero_()
+    output, state = net(x)
+    (output.sum() + state.log_scale.sum()).backward()
+    assert output.isfinite().all()
+    assert state.log_scale.isfinite().all()
+    assert all(bool(p.grad.isfinite().all()) for p in net.parameters())
+    if size < 1:
+        expected = circuit(depth=2, bias=True)
+        expected.load_state_dict(net.state_dict())
+        torch.testing.assert_close(output[-1] * state.log_scale[-1].exp(), expected(torch.zeros_like(x))[0][-1])
+
+
 @pytest.mark.parametrize("size", [1e-25, 1e25])
 def test_the_log_scale_holds_where_squares_do_not(size: float) -> None:
     """In single precision the square of 1e25 is infinite and that of 1e-25 is zero."""

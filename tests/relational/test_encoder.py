@@ -100,6 +100,7 @@ class TestOwn:
         assert isinstance(network.encoder, OwnEncoder)
         assert network.encoder.output_size == network.core.input_size == 6  # type: ignore[union-attr]
         assert network(rows())[0].shape == (1, 4, 2)
+        assert all(module.training for module in network.modules())  # it was measured in evaluation
 
     def test_one_of_torch(self) -> None:
         network = network_of(encoder="torch.nn:Flatten", context="off")

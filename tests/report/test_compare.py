@@ -6,6 +6,7 @@ import pytest
 
 from engram.errors import RunError
 from engram.report import compare_page, plot_compare
+from engram.report._compare import compare_figure
 from engram.runs import compare_runs
 from made_runs import make_run
 from tiers import slow_but
@@ -38,6 +39,17 @@ def test_two_tasks_one_step_and_an_end(tmp_path: Path) -> None:
     ]
     (tmp_path / "empty").mkdir()
     plot_compare(compare_runs(runs), tmp_path / "figure.svg")
+
+
+def test_a_level_without_memory_is_of_one_task(tmp_path: Path) -> None:
+    """That of copy means nothing to a run of adding: with both there is none."""
+    copy, adding = make_run(tmp_path / "copy"), make_run(tmp_path / "adding", task="adding", memoryless_baseline=0.17)
+    levels = []
+    for runs in ([copy], [adding], [copy, adding]):
+        with compare_figure(compare_runs(runs), None) as figure:
+            dotted = [line for axes in figure.axes for line in axes.lines if line.get_linestyle() == ":"]
+            levels.append([line.get_ydata()[0] for line in dotted])
+    assert levels == [[0.83, 0.125], [0.17, 0.125], []]
 
 
 def test_nothing_to_plot(tmp_path: Path) -> None:

@@ -54,6 +54,24 @@ def test_rows_say_what_the_run_says(out: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(("zone", "hours"), [("+0100", -1), ("-0530", 5.5)])
+def test_a_time_is_that_of_its_zone(zone: str, hours: float, tmp_path: Path) -> None:
+    """East of Greenwich it is later by the clock: the same words are an earlier moment."""
+    make_run(tmp_path / "first", created=f"2026-11-18T04:43:59{zone}")
+    (row,) = list_runs(tmp_path)
+    assert row.created == 1794977039.0 + 3600 * hours
+
+
+def test_a_run_that_goes_on_shows_its_best_so_far(tmp_path: Path) -> None:
+    """Not what run.json says from when it was interrupted; a line that is being written is not read yet."""
+    before = {"step": 20, "loss": 2.0, "accuracy": 0.15}
+    folder = make_run(tmp_path / "first", status="running", best=before, step=20, seconds=2.5, results=...)
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"step": 120, "split": "valid", "loss": 0.1, "accuracy": 0.9, "seconds": 15.0}))
+    (row,) = list_runs(tmp_path)
+    assert (row.score, row.loss, row.scored_on, row.step, row.seconds) == (0.75, 0.4, "valid", 100, 12.5)
+
+
 def test_a_second_list_reads_no_run_again(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = list_runs(out)
     monkeypatch.setattr("engram.runs._index.read_row", lambda *_: pytest.fail("read again"))

@@ -103,6 +103,7 @@ def test_process_that_is_gone_is_dead_at_once(tmp_path: Path) -> None:
         pytest.skip("this system does not tell when a process was started")
     assert is_dead(gone)
     assert not is_dead(gone | {"machine": "another"})
+    assert is_dead(this_process() | {"started": "1"})  # its number is another process's now
     (tmp_path / "lease.1").write_text(json.dumps(gone | {"token": "x", "beats": 3}))
     assert Watch().stale(tmp_path) == 1
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from engram.models import make_network
-from engram.sweep import Plan, identity, is_solved, make_plan, read_sweep
+from engram.sweep import Estimate, Plan, identity, is_solved, make_plan, read_sweep
 from engram.sweep._plan import WITHOUT_EFFECT
 from engram.tasks import Copy
 from engram.train import Settings, settings_from_flat
@@ -29,6 +29,21 @@ def test_width_is_the_largest_within_the_budget(write: Any, model: str, layers: 
         network = make_network(run.settings.task, replace(run.settings.model, hidden=width))
         counts.append(sum(p.numel() for p in network.parameters()))
     assert counts[0] <= budget < counts[1]
+
+
+@pytest.mark.parametrize("budget", [300, 553, 1000])
+def test_width_where_the_parameters_are_no_polynomial(write: Any, budget: int) -> None:
+    """N log2 N of them, so that three narrow networks do not tell the number of a wide one."""
+    text = "[base]\ntask = 'copy'\nmodel = 'eurnn'\nmodel_layers = 'fft'\n"
+    (run,) = make_plan(read_sweep(write(f"{text}parameters = {budget}"))).runs
+    widths = [replace(run.settings.model, hidden=run.settings.model.hidden + more) for more in (0, 1)]
+    fits, wider = (sum(p.numel() for p in make_network(run.settings.task, model).parameters()) for model in widths)
+    assert fits <= budget < wider
+
+
+def test_no_number_of_workers_is_faster_than_the_longest_run() -> None:
+    left = Estimate(done=2, left=3, longest=50.0, total=100.0)
+    assert [left.on(workers) for workers in (1, 2, 3, 100)] == [100.0, 50.0, 50.0, 50.0]
 
 
 def test_width_of_a_model_that_needs_more_than_one_unit(write: Any) -> None:

@@ -249,6 +249,19 @@ def test_trials_that_diverge_come_last(file: Any, tmp_path: Path) -> None:
     assert run(path, tmp_path / "out") == run(path, tmp_path / "again")
 
 
+def test_one_seed_that_diverges_spoils_its_trial(file: Any) -> None:
+    """However good the other seed is: rates at which half of the runs diverge are not to be found best."""
+    plan, results = make_plan(read_sweep(file(seeds=2))), dict[str, dict[str, Any]]()
+    while left := plan.left(results):
+        for run in left:
+            trial, lost = run.values["trial"], run.values["trial"] == 0 and run.settings.seed == 0
+            best = {"step": 6, "loss": 1.0 + trial if trial else 0.01}
+            results[run.key] = {"status": "diverged" if lost else "done", "best": best, "results": {}, "parameters": 9}
+        plan = plan.grown(results)
+    assert [trial.values for trial in plan.search.trials] == [[], [2.0], [3.0], [4.0], [5.0], [6.0]]
+    assert plan.search.best().number == 1
+
+
 def test_equal_trials_are_one_run(file: Any, tmp_path: Path) -> None:
     path = file(RUNGS)
     text = path.read_text()

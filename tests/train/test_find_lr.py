@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from engram.cli import main
+from engram.cli._find_lr import _say
 from engram.errors import DivergedError, OptionError, StoppedError
 from engram.tasks import Adding, Batch, Copy, LagCopy
-from engram.train import Group, Settings, find_lr, train
+from engram.train import Group, RateTest, Settings, find_lr, train
 from engram.train._find_lr import smooth
 from engram.train._loop import Loop
 from tiers import slow_but
@@ -138,6 +139,20 @@ class Broken(Copy):
         return 0.0 * super().loss(outputs, batch) + self.value
 
 
+@dataclass(frozen=True)
+class Noisy(Copy):
+    """A loss that no weight changes: what is left are the random symbols of each batch."""
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        return 0.0 * super().loss(outputs, batch) + batch.targets.float().mean()
+
+
+def test_noise_is_no_fall(copy: Settings) -> None:
+    """The smoothed loss is below that of the start now and then, by less than the losses scatter."""
+    with pytest.raises(StoppedError, match=r"lowered the loss, 1\.\d+ at the start, by more than its noise"):
+        find_lr(copy.replace(task=Noisy(4, 2)))
+
+
 def test_what_is_refused(copy: Settings) -> None:
     for given, words in [
         ({"lr_from": 1.0, "lr_to": 1.0}, "lr_from must be below lr_to, got 1 and 1"),
@@ -182,6 +197,15 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert f'--group "head.* lr={float(lr) / 2:g}"' in out
     assert "(a tenth of the smallest rate at which" in out
     assert not list(Path().iterdir())  # nothing was written
+
+
+@pytest.mark.parametrize(("orthogonal", "said"), [(0.001, False), (0.01, True), (0.0001, True)])
+def test_a_rate_that_is_not_the_default_is_suggested_too(
+    orthogonal: float, said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tenth of the rate is what orthogonal parameters have anyway; more and less must be typed."""
+    _say(RateTest((0.001, 0.1), (2.0, 1.0), (2.0, 1.0), 0.1, 1.0, 0.01, orthogonal))
+    assert (f"--lr 0.01 --lr-orthogonal {orthogonal:g}\n" in capsys.readouterr().out) is said
 
 
 def test_json_and_figure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -237,6 +237,7 @@ def test_param_groups_of_a_model_of_ones_own() -> None:
         ("plain", 0.5, 0.1, 4),
         ("orthogonal", 0.2, 0.0, 1),
     ]
+    assert [group["lr"] for group in param_groups(model, lr=0.5, lr_orthogonal=0.0)] == [0.5, 0.0]  # it stays
     optimizer = torch.optim.NAdam(groups)
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
 

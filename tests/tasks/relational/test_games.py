@@ -242,6 +242,7 @@ def test_patterns_of_row_matching_are_uniform() -> None:
 def test_wrong_answers_of_xoccurs() -> None:
     """Half of them have it not at all, half have it beside two equal ones."""
     wrong = [above_and_below(grid) for grid, answer in grids("xoccurs", "valid") if answer == 0]
+    assert {(below.count(above), len({*below})) for above, below in wrong} == {(0, 3), (1, 2)}
     held = sum(above in below for above, below in wrong) / len(wrong)
     assert abs(held - 0.5) < 4.5 * (0.25 / len(wrong)) ** 0.5
 
