@@ -16,6 +16,7 @@ from typing import Any
 
 import attention_gradients
 import identification
+import relational_figures
 import relational_symmetry
 import sweep_figures
 import training_copy
@@ -28,6 +29,7 @@ BENCHES = ("attention", "cells", "certify", "ensemble", "layers", "linear", "map
            "token", "train")  # fmt: skip
 SPECTRA = ("exprnn", "nnrnn", "rnn", "scornn", "urnn")
 TABLES = Path(__file__).parents[1] / "docs" / "results"
+SWEEPS = {**sweep_figures.PLOTS, "relational-samples": relational_figures.plot_samples}
 PROBES = {"exprnn": "engram.nn:ExpRNN", "lstm": "torch.nn:LSTM"}
 
 
@@ -51,7 +53,7 @@ FIGURES: dict[str, Callable[[Path], None]] = {
     "identification": identification.plot,
     "relational-symmetry": relational_symmetry.plot,
     "training-copy": training_copy.plot,
-    **{name: partial(plot, name) for name, plot in sweep_figures.PLOTS.items() if (TABLES / f"{name}.json").exists()},
+    **{name: partial(plot, name) for name, plot in SWEEPS.items() if (TABLES / f"{name}.json").exists()},
     **{
         f"spectrum-{name}": partial(command, f"plot spectrum --model {name} -o", f"spectrum-{name}") for name in SPECTRA
     },

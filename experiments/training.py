@@ -44,6 +44,14 @@ ROWS = {  # name: title, command
     "copy200-nnrnn": ("copy, delay 200, nnrnn", "copy --model nnrnn --hidden 128 --delay 200"),
     "copy200-lstm": ("copy, delay 200, lstm", "copy --model lstm --hidden 128 --delay 200"),
     "copy200-rnn": ("copy, delay 200, rnn (tanh)", "copy --model rnn --hidden 128 --delay 200"),
+    "copy1000": (
+        "copy, delay 1000, exprnn",
+        "copy --delay 1000 --model exprnn --hidden 128 --steps 1600 --lr 1e-3 --lr-orthogonal 2e-4",
+    ),
+    "copy2000": (
+        "copy, delay 2000, exprnn",
+        "copy --delay 2000 --model exprnn --hidden 128 --steps 2400 --lr 1e-3 --lr-orthogonal 2e-4",
+    ),
     "adding": (
         "adding, length 200, exprnn (ReLU)",
         "adding --length 200 --model exprnn --init cayley --activation relu --steps 4000 --lr 1e-3",

@@ -20,7 +20,8 @@ SWEEPS = sorted(path.stem for path in (EXPERIMENTS / "sweeps").glob("*.toml"))
 def _importable(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     yield
-    for name in ("as_printed", "training", "kept", "attention_figures", "attention_tables", "sweep_figures"):
+    for name in ("as_printed", "training", "kept", "attention_figures", "attention_tables", "sweep_figures",
+                 "relational_tables"):  # fmt: skip
         sys.modules.pop(name, None)
 
 
@@ -338,3 +339,34 @@ def test_the_curves_over_held_out_shapes_share_the_runs_of_the_table(monkeypatch
     plans = (plan_of(f"relational-{name}", monkeypatch) for name in ("basic", "holdout"))
     basic, curves = ({run.identity for run in plan.runs} for plan in plans)
     assert len(basic & curves) == 4 * 5
+
+
+def test_tables_of_relational_sweeps(tmp_path):
+    """From made-up scores: which cell is whose, runs of two sweeps in one table, what was reported."""
+    import json
+
+    import relational_tables as tables
+
+    def store(name, *runs):
+        rows = [{"seed": 0, "status": "done", **run} for run in runs]
+        (tmp_path / f"relational-{name}.json").write_text(json.dumps(rows))
+
+    basic = {"model": "corelnet", "task": "rmts", "test_accuracy": 0.9}
+    store("basic", basic, {**basic, "seed": 1, "test_accuracy": 0.7}, {**basic, "model": "rn", "test_accuracy": 0.5})
+    changed = {**basic, "similarity": None, "sensory": None, "encoder": None, "test_accuracy": 0.6}
+    store("ablations", {**changed, "sensory": True}, {**changed, "task": "dist3", "encoder": "random"})
+    assert tables.accuracies(tmp_path, "relational-basic") == [
+        ["", "rmts"], ["corelnet", "80.0 (70.0 - 90.0)"], ["rn", "50.0"],
+    ]  # fmt: skip
+    assert tables.accuracies(tmp_path, "relational-ablations") == [
+        ["", "rmts", "dist3"],
+        ["corelnet", "80.0 (70.0 - 90.0)", "-"],
+        ["corelnet, with codes", "60.0", "-"],
+        ["corelnet, random encoder", "-", "60.0"],
+    ]
+    game = {"model": "esbn", "test_accuracy": 0.6, "test-stripes_accuracy": 0.55}
+    store("games", *({**game, "rule": rule} for rule in tables.REPORTED))
+    lines = tables.accuracies(tmp_path, "relational-games")
+    assert lines[1:3] == [["same", "hexominoes", "60.0 [60.9]"], ["same", "stripes", "55.0 [60.5]"]]
+    assert lines[-1] == ["left-of", "hexominoes", "60.0 [49.9]"]
+    assert {*tables.LAYOUTS, "relational-games"} == {f"relational-{name}" for name in RUNS_OF_RELATIONAL}

@@ -30,7 +30,7 @@ PLOTTED = ("atlas", *(f"bench-{name}" for name in ("attention", "cells", "certif
            "bench-maps", "bench-products", "bench-runs", "bench-tasks", "bench-token", "bench-train", "identification",
            "attention-gradients", "relational-symmetry", "training-copy",
            *(path.stem for path in sorted((EXPERIMENTS / "sweeps").glob("*.toml"))
-             if (RESULTS / f"{path.stem}.json").exists()))  # fmt: skip
+             if (RESULTS / f"{path.stem}.svg").exists()))  # fmt: skip
 """From the numbers beside them."""
 MADE = ("rac", "demo", "probe-exprnn", "probe-lstm", *(f"spectrum-{name}" for name in ("exprnn", "nnrnn", "rnn")),
         "spectrum-scornn", "spectrum-urnn")  # fmt: skip
@@ -187,6 +187,21 @@ def test_figures_and_tables_of_sweeps(
     (tmp_path / f"{name}.json").write_text(json.dumps(rows))
     with pytest.raises(RunError, match=f"{name} is not finished, 1 of {len(rows)} runs"):
         figures.PLOTS[name](name, tmp_path)
+
+
+@pytest.mark.usefixtures("readable")
+def test_figure_of_sample_efficiency(plot_results: Any, tmp_path: Path) -> None:
+    figures = importlib.import_module("relational_figures")
+    rows = [
+        {"model": model, "task": task, "samples": samples, "seed": seed, "status": "done", "test_accuracy": 0.9}
+        for model in ("corelnet", "esbn", "transformer")
+        for task in figures.CHANCE
+        for samples in (30, 3000)
+        for seed in range(2)
+    ]
+    (tmp_path / "relational-samples.json").write_text(json.dumps(rows))
+    figures.plot_samples("relational-samples", tmp_path)
+    assert strange_colors((tmp_path / "relational-samples.svg").read_text()) == set()
 
 
 @pytest.mark.parametrize("name", [*PLOTTED, *MADE])
