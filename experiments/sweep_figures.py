@@ -16,7 +16,7 @@ from typing import Any
 from matplotlib.lines import Line2D
 
 from engram.errors import RunError
-from engram.figures import BLUE, INK, MARKERS, ORANGE, SERIES, new_figure, plain_log, reference
+from engram.figures import BLUE, INK, MARKERS, ORANGE, SERIES, new_figure, reference
 from engram.theory import least_hidden
 
 Row = dict[str, Any]
@@ -110,20 +110,28 @@ def plot_widths(name: str, results: Path) -> None:
 
 
 def plot_parity(name: str, results: Path) -> None:
-    """Tanh in depth, tanh in the recurrence, and all of them by parameters."""
+    """Tanh in depth and tanh in the recurrence by the number of layers, and all of them by parameters."""
     rows, title = table(results, name), "Parity: each seed a dot, lines through the medians; dotted: a constant answer"
     with new_figure(results / f"{name}.svg", 1, 3, height=3.8, title=title, sharey=True) as figure:
         *sides, right = figure.axes
         for axes, kind in zip(sides, ("depth-rnn", "rnn"), strict=True):
+            found = [row for row in rows if row["model"] == kind]
+            widths = sorted({row["hidden"] for row in found})
+            for hidden, style in zip(widths, ("-", "--", ":"), strict=False):
+                _line(axes, [row for row in found if row["hidden"] == hidden], "layers", INK, " ", style)
             for depth in DEPTHS:
-                own = [row for row in rows if row["model"] == kind and row["layers"] == depth]
-                _line(axes, own, "hidden", COLORS[depth], SHAPES[depth])
+                own = [row for row in found if row["layers"] == depth]
+                _line(axes, own, "layers", COLORS[depth], SHAPES[depth], " ")
                 _line(right, own, "parameters", COLORS[depth], SHAPES[depth], "-" if kind == "depth-rnn" else "--")
-            axes.set(title=KINDS[kind], xlabel="hidden units n per layer")
+            shown = ", ".join(f"n = {hidden}" + " (dashed)" * (k == 1) for k, hidden in enumerate(widths))
+            axes.set(title=f"{KINDS[kind]},\n{shown}", xlabel="layers", xscale="log")
+            axes.set_xticks(DEPTHS, [str(depth) for depth in DEPTHS])
+            axes.set_xticks([], minor=True)
         _line(right, [row for row in rows if row["model"] == "2rnn"], "parameters", INK, "*")
-        right.set(title="solid: depth, dashed: recurrence,\nstars: linear 2RNN, n = 5", xscale="log")
+        right.set(title="dashed: tanh in the recurrence,\nstars: linear 2RNN, n = 5", xscale="log")
         right.set(xlabel="parameters (log scale)")
-        plain_log(right.xaxis)
+        right.set_xticks([200, 2000, 20000], ["200", "2,000", "20,000"])
+        right.set_xticks([], minor=True)
         for axes in figure.axes:
             reference(axes, 1.0)
             axes.set(yscale="log")
