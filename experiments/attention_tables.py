@@ -123,6 +123,19 @@ def delays(results: Path, name: str) -> list[list[str]]:
     return lines
 
 
+def all_past(results: Path, name: str) -> list[list[str]]:
+    """MemRNN on its three tasks, trained with a delay of 100."""
+    reported = {
+        "transfer-copy": TRANSFER["MemRNN"][:4], "denoise": [DENOISE["MemRNN"][100]], "copy": [COPY["MemRNN"][100]],
+    }  # fmt: skip
+    lines, found = [["task", "100", "200", "400", "2000", "reported"]], table(results, name)
+    for task, theirs in reported.items():
+        own = [row for row in found if row["task"] == task]
+        cells = [percent(own, f"{split}_accuracy") for split in ("test", "test-200", "test-400", "test-2000")]
+        lines.append([task, *cells, ", ".join(map(str, theirs))])
+    return lines
+
+
 def screening(results: Path, name: str) -> list[list[str]]:
     """Copying, its transfer and denoise by the rule of screening."""
     found = table(results, name)
@@ -165,6 +178,7 @@ TABLES = {
     "attention-screening": screening,
     "attention-denoise": delays,
     "attention-copy": delays,
+    "attention-memrnn": all_past,
     "attention-sparsity": sparsity,
     "attention-psmnist": short,
     "attention-ptb": short,

@@ -170,6 +170,7 @@ ATTENTION = {  # the task, its delays, its table
     "attention-copy": ("copy", {100, 200, 300}, COPYING),
     "attention-denoise": ("denoise", {100, 300, 500}, DENOISING),
     "attention-screening": ("", {100}, {}),
+    "attention-memrnn": ("", {100}, {}),
 }
 SHORT_ATTENTION = {"attention-psmnist", "attention-ptb", "attention-sparsity", "attention-search"}
 
@@ -181,7 +182,7 @@ def test_protocol_of_attention(name, monkeypatch):
     assert {*printed} <= networks
     for run in plan.runs:
         model, optimiser, budget = run.settings.model, run.settings.optimiser, run.settings.resolved().budget
-        assert run.settings.task.name in ((task,) if task else ("transfer-copy", "denoise"))
+        assert run.settings.task.name in ((task,) if task else ("transfer-copy", "denoise", "copy"))
         assert (model.hidden, budget.batch, optimiser.clip, budget.samples) == (128, 10, 1.0, 0)  # fresh sequences
         if model.label in printed:
             name_, rate, activation = printed[model.label]
@@ -193,9 +194,23 @@ def test_protocol_of_attention(name, monkeypatch):
     assert {run.settings.task.delay for run in plan.runs} == delays
     assert {run.settings.seed for run in plan.runs} == {0, 1, 2}
     if name == "attention-transfer-copy":
-        tests = {run.settings.model.label: run.settings.task.tests for run in plan.runs}
-        assert tests.pop("memrnn") == (200, 400, 2000)
-        assert {*tests.values()} == {(200, 400, 2000, 5000)}
+        assert {run.settings.task.tests for run in plan.runs} == {(200, 400, 2000, 5000)}
+
+
+def test_memrnn_has_the_settings_of_relrnn(monkeypatch):
+    """In each of its three tasks; it is not tested with a delay of 5000."""
+
+    def settings(name, label):
+        found = [run.settings for run in plan_of(f"attention-{name}", monkeypatch).runs]
+        return [one for one in found if one.model.label == label and one.seed == 0 and one.task.delay == 100]
+
+    own = settings("memrnn", "memrnn")
+    assert [one.task.name for one in own] == ["transfer-copy", "denoise", "copy"]
+    for one, name in zip(own, ("transfer-copy", "denoise", "copy"), strict=True):
+        (other,) = settings(name, "relrnn")
+        assert (one.optimiser, one.budget) == (other.optimiser, other.budget)
+        assert one.model.options["activation"] == other.model.options["activation"]
+    assert own[0].task.tests == (200, 400, 2000)
 
 
 def test_screening_trains_the_paper_s_rule_once(monkeypatch):
