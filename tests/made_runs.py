@@ -18,7 +18,8 @@ def _settings() -> dict[str, Any]:
 def facts(**changes: Any) -> dict[str, Any]:
     """The content of a run.json, with other entries or settings (by flat names: hidden, model, seed, lr, delay)."""
     settings = copy.deepcopy(_settings())
-    places = {"hidden": "model", "layers": "model", "options": "model", "lr": "optimiser", "steps": "budget"}
+    places = {"hidden": "model", "layers": "model", "options": "model", "lr": "optimiser"}
+    places |= {"steps": "budget", "stop_by": "budget"}
     for name in [*changes]:
         if name in places:
             settings[places[name]][name] = changes.pop(name)

@@ -40,6 +40,11 @@ def test_seconds_are_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == {"fast": [0.25] * 4, "slow": [2.0] * 4}
 
 
+def test_a_contestant_may_measure_itself() -> None:
+    """One in another process says how long its work took, without the way there and back."""
+    assert interleaved({"a": lambda: 0.25}, repeats=3) == {"a": [0.25] * 3}
+
+
 def test_a_failing_contestant_is_not_hidden() -> None:
     with pytest.raises(ZeroDivisionError):
         interleaved({"a": lambda: 1 / 0}, repeats=1)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from recurrences import additive
+from recurrences import additive, in_c
 from torch import Tensor
 
 from engram.loops import ACTIVATIONS, activate, use
+from engram.nn import Cell
 
 DTYPES = [torch.float32, torch.float64]
 HUGE = [1e3, -1e3, 1e30, -1e30, math.inf, -math.inf]
@@ -129,3 +130,24 @@ def test_gradient_at_a_nan_is_that_of_torch(executor: str) -> None:
         states.sum().backward()
     assert bias.grad is not None
     assert bias.grad.equal(torch.full((HIDDEN,), 2.0))
+
+
+class GrowingCell(Cell):
+    """An exponential without an end."""
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        return torch.exp(drive)
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [(torch.float32, 88.0), (torch.float64, 709.0)], ids=str)
+def test_exp_up_to_where_it_overflows(executor: str, dtype: torch.dtype, largest: float) -> None:
+    """Of both signs: a number as long as there is one, then infinity or 0."""
+    cell = GrowingCell(1, HIDDEN, bias=False, dtype=dtype)
+    cell.weight_ih.data.fill_(1.0)
+    drive = torch.tensor([0.5, 0.9, 0.97, 1.0, 1.3, 2.0], dtype=dtype) * largest
+    drive = torch.cat([drive, -drive[:3], -drive[4:] * 2])
+    with use(executor), torch.no_grad():
+        _, final = in_c(cell).run(drive.view(1, -1, 1), cell.initial_state(len(drive)), None, False)
+    right = torch.exp(drive)[:, None].expand_as(final)
+    # half of x is what the exponential is taken of, and it is squared: twice the few roundings of exp
+    torch.testing.assert_close(final, right, rtol=8 * torch.finfo(dtype).eps, atol=0)

@@ -150,6 +150,7 @@ def test_products(compiled: str, dtype: torch.dtype, threads: Callable[[int], An
         (1700, 10, 66),
         (900, 128, 10),
         (3, 700, 600),
+        (1, 9, 600),
         (4, 0, 3),
         (0, 2, 3),
     )

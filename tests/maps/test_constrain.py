@@ -152,3 +152,14 @@ def test_half_precision(map: str) -> None:
     """Whether the weight is orthogonal already is found out in float32: torch has no factorisations below it."""
     layer = orthogonal(nn.Linear(5, 5, dtype=torch.bfloat16), map=map)
     assert error(layer.weight.detach().double()) < 5 * 2**-7  # 5 products of entries rounded to 8 bits
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6)])
+@pytest.mark.parametrize("map", ["givens", "scaled-cayley"])
+def test_whatever_completes_a_rectangle_it_keeps_its_value(map: str, shape: tuple[int, int]) -> None:
+    """These maps have one determinant: of half of the rectangles what completes them must be turned over."""
+    for seed in range(8):
+        matrix = haar(6, torch.Generator().manual_seed(seed))[: shape[0], : shape[1]]
+        layer = nn.Linear(shape[1], shape[0], dtype=F64)
+        layer.weight.data.copy_(matrix)
+        torch.testing.assert_close(orthogonal(layer, map=map).weight, matrix, atol=1e-10, rtol=0)

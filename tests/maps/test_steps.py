@@ -197,3 +197,15 @@ def test_a_matrix_that_was_float32_is_taken_in_double() -> None:
     assert orthogonality_error(weight.detach()) < 1e-13
     with pytest.raises(ManifoldError, match=r"this one is .* away"):
         StiefelStep([torch.nn.Parameter(haar(6) + 1e-3)], lr=0.1)
+
+
+def test_each_of_two_optimisers_moves_the_base() -> None:
+    """One holds the angles and another the singular values: whoever moves a part of a map ends the step for it."""
+    module = nn.Module()
+    SpectralMargin(5, rebase_every=1).install(module, "w", dtype=torch.float64)
+    *angles, _ = free_parameters(module.parametrizations.w)
+    optimiser = torch.optim.SGD(angles, lr=0.1)
+    attach(optimiser, module)
+    (module.w * torch.randn(5, 5)).sum().backward()
+    optimiser.step()
+    assert not any(entries.any() for entries in angles)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import DTypeError, OptionError, ShapeError
-from engram.models import Embedding, Identity, Model, OneHot, PixelCNN, make_encoder, make_network
+from engram.models import Embedding, Identity, Model, OneHot, OwnEncoder, PixelCNN, make_encoder, make_network
 from engram.tasks import Batch, Copy, PennTreebank, Task
 
 
@@ -152,3 +152,12 @@ def test_tables_that_do_not_fit() -> None:
         make_network(Bytes(), Model("gru", hidden=4))
     with pytest.raises(ShapeError, match=r"must be \(objects, 3, 8, 8\), got \(4, 192\)"):
         make_network(Flat(), Model("gru", hidden=4))
+
+
+def test_an_encoder_that_mixes_rows_is_refused() -> None:
+    class Joined(nn.Flatten):
+        def forward(self, images: Tensor) -> Tensor:
+            return super().forward(images).mean(0, keepdim=True)
+
+    with pytest.raises(ShapeError, match=r"must make a vector of each input.*it made \(1, 12\)"):
+        OwnEncoder(Joined(), (3, 2, 2))

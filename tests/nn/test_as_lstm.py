@@ -90,3 +90,11 @@ def test_trained_and_saved() -> None:
 def test_what_is_refused(layer: Any, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
         AsLSTM(layer)
+
+
+def test_one_zero_is_no_fresh_start() -> None:
+    """A unit of a relu is often 0: only a row of zeros was cleared."""
+    wrapped = AsLSTM(RNN(3, 5, activation="relu"))
+    x, h = torch.randn(4, 2, 3), torch.rand(1, 2, 5)
+    h[..., 0] = 0
+    assert wrapped(x, (h, torch.zeros_like(h)))[0].equal(wrapped.layer(x, h)[0])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engram import nn
-from engram.errors import DTypeError, ShapeError
+from engram.errors import DTypeError, NonFiniteError, ShapeError
 from engram.loops import use
 from engram.nn import Recurrent, _one_step
 from engram.state import parts
@@ -107,3 +107,9 @@ def test_strided_input_and_inference_mode() -> None:
     with torch.inference_mode():
         found = layer(input, state)
     torch.testing.assert_close(found, layer(input, state))
+
+
+def test_a_single_step_is_checked_for_nan_where_that_is_asked_for() -> None:
+    layer = nn.RNN(3, 5, check_finite=True)
+    with torch.no_grad(), pytest.raises(NonFiniteError, match="must be finite"):
+        layer(torch.full((1, 2, 3), torch.nan), layer.initial_state(2))

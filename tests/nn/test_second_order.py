@@ -140,3 +140,19 @@ def test_wrong_options() -> None:
         BilinearRNN(3, 4, map="cayley")
     with pytest.raises(OptionError, match="activation"):
         SecondOrderRNN(3, 4, activation="modrelu")
+
+
+@pytest.mark.parametrize(
+    ("made", "terms"),
+    [
+        (lambda: make(BilinearRNN, 40, 60), {"tensor": 40 * 60}),
+        (lambda: make(CPBIRNN, 40, 60, rank=50), {"factor_h": 60, "factor_x": 40, "factor_out": 50}),
+    ],
+    ids=["whole", "factored"],
+)
+def test_products_alone_keep_the_size_of_a_state(made: Any, terms: dict[str, int]) -> None:
+    """Of each weight the variance is one over the terms of its sum. Of n normal numbers the deviation is known to
+    1/sqrt(2n): 1.6 % of 2,000, times five."""
+    cell = made().cells[0]
+    for name, count in terms.items():
+        assert float(getattr(cell, name).detach().std()) == pytest.approx(count**-0.5, rel=0.08)

@@ -72,6 +72,13 @@ def test_a_run_that_goes_on_shows_its_best_so_far(tmp_path: Path) -> None:
     assert (row.score, row.loss, row.scored_on, row.step, row.seconds) == (0.75, 0.4, "valid", 100, 12.5)
 
 
+def test_the_best_so_far_is_that_of_the_direction_asked_for(tmp_path: Path) -> None:
+    """The loss falls, and stop_by says that a larger one is better: the first validation is the best."""
+    make_run(tmp_path / "first", status="running", best=..., step=..., seconds=..., results=..., stop_by="max:loss")
+    (row,) = list_runs(tmp_path)
+    assert (row.loss, row.scored_on, row.step) == (2.0, "valid", 100)
+
+
 def test_a_second_list_reads_no_run_again(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = list_runs(out)
     monkeypatch.setattr("engram.runs._index.read_row", lambda *_: pytest.fail("read again"))

@@ -8,6 +8,7 @@ import torch
 
 from engram.models import make_network
 from engram.sweep import Estimate, Plan, identity, is_solved, make_plan, read_sweep
+from engram.sweep._estimate import _steps
 from engram.sweep._plan import WITHOUT_EFFECT
 from engram.tasks import Copy
 from engram.train import Settings, settings_from_flat
@@ -189,3 +190,9 @@ def test_a_ladder_over_one_of_several_tests(write: Any, name: str) -> None:
     assert is_solved(plan.solved, result)
     result["results"]["test-400"]["loss"] = 1.5  # type: ignore[index]
     assert not is_solved(plan.solved, result)
+
+
+def test_a_validation_is_a_third_of_a_step_for_each_batch() -> None:
+    """Ten steps of 4, two validations of 8 sequences and a test of 16: 32 sequences that are only gone through."""
+    settings = Settings.of(Copy(5), steps=10, batch=4, validate_every=5, valid_samples=8, test_samples=16)
+    assert _steps(settings) == pytest.approx(10 + 32 / 4 / 3)

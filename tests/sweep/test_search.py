@@ -262,6 +262,18 @@ def test_one_seed_that_diverges_spoils_its_trial(file: Any) -> None:
     assert plan.search.best().number == 1
 
 
+def test_a_trial_that_diverges_leaves_its_place_to_others(file: Any) -> None:
+    """Of three trials two go on, also where one has diverged: the share is of those that came to the rung."""
+    plan, results = make_plan(read_sweep(file(RUNGS))), dict[str, dict[str, Any]]()
+    while left := plan.left(results):
+        for run in left:
+            status = "diverged" if run.values["trial"] == 0 else "reached" if run.until else "done"
+            best = {"step": 2, "loss": 1.0 + run.values["trial"]}
+            results[run.key] = {"status": status, "best": best, "results": {}, "parameters": 9}
+        plan = plan.grown(results)
+    assert [trial.pruned for trial in plan.search.trials] == [2, 0, 4, 0, 4, 2]
+
+
 def test_equal_trials_are_one_run(file: Any, tmp_path: Path) -> None:
     path = file(RUNGS)
     text = path.read_text()

@@ -88,3 +88,14 @@ def test_same_seed_same_batch() -> None:
 def test_wrong_options(patch: int, stride: int) -> None:
     with pytest.raises(OptionError, match=r"must be at least 1|expected stride <= patch <= 28"):
         MNISTPatches(patch=patch, stride=stride)
+
+
+def test_of_an_odd_frame_the_larger_half_comes_after() -> None:
+    """Three zeros across and down, for patches of 7 every 6: one before the image and two after it."""
+    task = MNISTPatches(patch=7, stride=6)
+    assert (task.frame, task.steps) == (3, 25)
+    batch = task.batches("test", 6)[2]
+    images = labelled("mnist", "t10k")[0][12:18].numpy().astype(np.float32) / np.float32(255)
+    images = np.pad(images, ((0, 0), (1, 2), (1, 2)))
+    expected = [images[:, i : i + 7, j : j + 7].reshape(6, -1) for i in range(0, 25, 6) for j in range(0, 25, 6)]
+    assert np.array_equal(batch.inputs.numpy(), np.stack(expected))

@@ -359,6 +359,8 @@ def test_folders(small: Any, tmp_path: Path) -> None:
     train_together(settings, [tmp_path / "a", tmp_path / "b"])
     with pytest.raises(RunError, match="other settings"):
         train_together(settings[::-1], [tmp_path / "a", tmp_path / "b"])
+    with pytest.raises(RunError, match="other settings"):
+        train_together([small(seed=k, steps=4) for k in range(2)], [tmp_path / "a", tmp_path / "b"])
 
 
 def test_probes(small: Any, tmp_path: Path) -> None:
