@@ -68,7 +68,7 @@ def test_json(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 WRONG = {
-    "runs --where hiden>3": "unknown name in the condition 'hiden>3' 'hiden': expected one of",
+    "runs --where hiden>3": "unknown name 'hiden' in the condition 'hiden>3': expected one of",
     "runs --sort scoer": "Did you mean 'score'?",
     "runs --limit 0": "--limit must be at least 1, got 0",
     "runs --limit x": "--limit must be a whole number, got 'x'",

@@ -494,7 +494,7 @@ WRONG_FILES = {
     "nested without end": ("hidden = " + "[" * 100_000, r"--config settings.toml is not TOML"),
     "an unknown option of the model": (
         'task = "copy"\n[model.options]\nrebase_evry = 3',
-        r"unknown option of exprnn 'rebase_evry': .* Did you mean 'rebase_every'\?",
+        r"unknown option 'rebase_evry' of exprnn: .* Did you mean 'rebase_every'\?",
     ),
     "an option of a wrong type": ('task = "copy"\n[model.options]\nrebase_every = "x"', r"rebase.every"),
     "not TOML": ("hidden = = 3", r"--config settings.toml is not TOML: .*line 1"),

@@ -79,7 +79,7 @@ WRONG = {
     "train copy --group haed.*": "the group 'haed.*' matches no parameter; they are",
     "train copy --group": "--group needs a value",
     "train copy --group=": "pattern must be a text such as head.*, got ''",
-    "train copy --stop-by acuracy": "unknown score to stop by 'acuracy': expected one of accuracy, loss. Did you mean",
+    "train copy --stop-by acuracy": "unknown score 'acuracy' to stop by: expected one of accuracy, loss. Did you mean",
     "train copy --out": "--out needs a value",
     "train copy --version": "unknown option --version of engram train",
     "train transfer-copy --tests 5 x": "--tests must be a whole number, got 'x'",

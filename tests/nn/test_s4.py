@@ -277,7 +277,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "norm": (lambda: S4D(3, 4, norm="group"), OptionError, "expected one of batch, layer, none"),
     "dropout": (lambda: S4D(3, 4, block_dropout=1.0), OptionError, "dropout must be a number in"),
     "option": (lambda: S4D(3, 4, stat_size=4), OptionError, "Did you mean 'state_size'"),
-    "map": (lambda: S4D(3, 4, map="cayley"), OptionError, "unknown option of S4D 'map'"),
+    "map": (lambda: S4D(3, 4, map="cayley"), OptionError, "unknown option 'map' of S4D"),
     "complex": (lambda: S4D(3, 4, dtype=torch.complex64), DTypeError, "real weights"),
     "state": (
         lambda: S4D(3, 4, state_size=2)(torch.ones(5, 2, 3), (torch.ones(1, 2, 4), torch.ones(1, 2, 4))),

@@ -13,9 +13,8 @@ from engram.sweep import Engine, Local, Plan, Ray, Sweep, estimate, read_results
 
 def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_json: bool) -> None:
     """Train what is not done, with a table that is kept up to date, and print what came out."""
+    check_out(out)
     where, allow = out.absolute(), absolute_names(allow)  # before a model of somebody changes the folder
-    if where.exists() and not where.is_dir():
-        raise OptionError(f"--out {printable(str(out))} is a file: give a folder, or the name of a new one")
     done = read_results(plan, where)
     if plan.left(done):
         show_plan(plan, out, estimate(plan, done), engine.slots)
@@ -43,6 +42,12 @@ def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_j
             f"{len(sweep.failed)} of {sweep.plan.count} runs failed: {reason}. The same command tries them again; "
             f"{out / '.workers.log'} has what they said"
         )
+
+
+def check_out(out: Path) -> None:
+    """The runs of a sweep stand in a folder, which may be new."""
+    if out.exists() and not out.is_dir():
+        raise OptionError(f"--out {printable(str(out))} is a file: give a folder, or the name of a new one")
 
 
 def engine_for(plan: Plan, out: Path, workers: int = 0, name: str = "local", address: str = "auto") -> Engine:

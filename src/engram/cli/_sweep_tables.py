@@ -11,9 +11,10 @@ from cyclopts import Parameter
 
 from engram.cli._console import terminal
 from engram.cli._run_words import Allow
+from engram.cli._sweep_run import check_out
 from engram.cli._sweep_show import show_table
 from engram.errors import EngramError, OptionError
-from engram.files import write_whole
+from engram.files import printable, write_whole
 from engram.sweep import FORMATS, Plan, Watch, grown, make_plan, over_seeds, read_results, read_sweep, rows_of
 
 File = Annotated[Path | None, Parameter(name="FILE", metavar="FILE")]
@@ -108,6 +109,7 @@ class SweepExport:
         else:
             self.output.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.output, text.encode())
+            terminal(stderr=True).print(f"written: {printable(str(self.output))}")
 
 
 def plan_and_out(file: Path | None, out: Path | None, allow: Sequence[str]) -> tuple[Plan, Path]:
@@ -120,6 +122,7 @@ def plan_and_out(file: Path | None, out: Path | None, allow: Sequence[str]) -> t
     except EngramError as error:
         raise OptionError(f"{file}: {error}") from None
     folder = Path("sweeps") / plan.name if out is None else out
+    check_out(folder)
     return grown(plan, folder), folder
 
 
