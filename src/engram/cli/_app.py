@@ -11,7 +11,7 @@ from typing import Any
 from cyclopts import App, CycloptsError
 
 from engram.cli._catalogue import catalogue
-from engram.cli._command import Group, app_of, empty_app
+from engram.cli._command import Group, app_of, empty_app, print_help
 from engram.cli._mistakes import in_one_line
 from engram.errors import OptionError, unknown
 
@@ -52,7 +52,7 @@ class Help:
         """The catalogue has most pages; ``train`` and ``plot task`` with a task have one of their own."""
         page = page_of(self.words) if (sys.stdout.encoding or "").lower().startswith("utf") else None
         if page is None:
-            root(self.words).help_print(_chain(self.words))
+            print_help(root(self.words), _chain(self.words))
         else:
             print(*page, sep="\n")
 
