@@ -62,8 +62,8 @@ def test_json(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(out)
     assert err == ""
     assert [row["run"] for row in rows] == ["runs/r128", "runs/r64", "runs/r32"]
-    assert rows[0]["settings"]["delay"] == 5
-    assert rows[0]["scores"]["test_accuracy"] == rows[0]["score"] == 0.5
+    assert rows[0]["delay"] == 5
+    assert rows[0]["test_accuracy"] == rows[0]["score"] == 0.5
     assert rows[0]["age"] >= 0
 
 
