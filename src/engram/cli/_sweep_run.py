@@ -4,9 +4,9 @@ import signal
 from pathlib import Path
 
 from engram.cli._console import terminal
+from engram.cli._sweep_plan import check_out
 from engram.cli._sweep_show import Live, show_best, show_plan, show_table
-from engram.errors import OptionError, StoppedError
-from engram.files import printable
+from engram.errors import StoppedError
 from engram.imports import absolute_names
 from engram.sweep import Engine, Local, Plan, Ray, Sweep, estimate, read_results
 
@@ -42,12 +42,6 @@ def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_j
             f"{len(sweep.failed)} of {sweep.plan.count} runs failed: {reason}. The same command tries them again; "
             f"{out / '.workers.log'} has what they said"
         )
-
-
-def check_out(out: Path) -> None:
-    """The runs of a sweep stand in a folder, which may be new."""
-    if out.exists() and not out.is_dir():
-        raise OptionError(f"--out {printable(str(out))} is a file: give a folder, or the name of a new one")
 
 
 def engine_for(plan: Plan, out: Path, workers: int = 0, name: str = "local", address: str = "auto") -> Engine:
