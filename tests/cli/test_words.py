@@ -209,7 +209,7 @@ def test_the_run_that_was_meant(
         "first": "first is not a run: there is no such folder. Did you mean runs/first?",
         "runs/frist": "Did you mean runs/first?",
         "runs": "runs is not a run: it has no run.json. The newest run here is runs/first",
-        "file": "file is not a run: a file. The newest run here is runs/first",
+        "file": "file is not a run: it is a file. The newest run here is runs/first",
     }
     for name, cure in cures.items():
         for command in (["resume"], ["evaluate"], ["plot", "spectrum"]):
