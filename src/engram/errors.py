@@ -79,7 +79,7 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> OptionError:
     "unknown option 'dealy' of copy: expected one of delay, length. Did you mean 'delay'?"
     """
     names = sorted(set(known))
-    nearest = get_close_matches(str(name).lower(), names, n=NEAR)
+    nearest = get_close_matches(str(name).lower(), names, n=NEAR, cutoff=0.55)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     is_slip = bool(get_close_matches(str(name).lower(), nearest, n=1, cutoff=0.75))
     shown = nearest if is_slip and len(names) > LONG else names
