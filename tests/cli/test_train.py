@@ -487,7 +487,7 @@ def test_the_settings_of_a_run_can_be_a_file(told: Any) -> None:
 
 
 WRONG_FILES = {
-    "unknown key": ("[model]\nhiden = 3", r"settings.toml: unknown .*\[model\] 'hiden': .* Did you mean 'hidden'\?"),
+    "unknown key": ("[model]\nhiden = 3", r"unknown setting 'hiden' of \[model\]: .* Did you mean 'hidden'\?"),
     "unknown group": ("[modle]\nhidden = 3", r"unknown setting 'modle': .* Did you mean 'model'\?"),
     "a flat key": ("hidden = 3", r"hidden is a setting of the group model: write \[model\] and below it hidden = "),
     "a model by name": ("model = 'lstm'", r"model is a group of settings, \[model\] with .* got 'lstm'"),
