@@ -66,6 +66,7 @@ NEAREST = {
     "Relu": "relu",
     "modReLU": "modrelu",
     "sigmod": "sigmoid",
+    "mind": None,  # sigmoid is nearest, and not near
     "xyzzy": None,
     "": None,
     None: None,

@@ -154,7 +154,7 @@ def test_a_task_of_a_file_is_pickled_by_its_name(folder: Path) -> None:
     again = pickle.loads(content)
     assert again.options() == task.options() == {"delay": 4, "length": 10, "layout": "after", "more": 5}
     assert type(again).__module__ == kind.__name__
-    with pytest.raises(OptionError, match=r"unknown option of mytask.py:Mine 'dealy'.*Did you mean 'delay'"):
+    with pytest.raises(OptionError, match=r"unknown option 'dealy' of mytask.py:Mine.*Did you mean 'delay'"):
         make_task("mytask.py:Mine", dealy=4)
     with pytest.raises(OptionError, match=r"must be a subclass of engram\.tasks"):
         make_task("helper.py:SIZE")

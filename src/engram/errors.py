@@ -4,6 +4,7 @@ Every class is an :class:`EngramError` and also the built-in class that ``torch.
 that code written for ``torch.nn`` keeps catching what it caught.
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -74,14 +75,17 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> OptionError:
 
     >>> str(unknown("activation", "tahn", ["relu", "tanh"]))
     "unknown activation 'tahn': expected one of relu, tanh. Did you mean 'tanh'?"
+    >>> str(unknown("option of copy", "dealy", ["delay", "length"]))
+    "unknown option 'dealy' of copy: expected one of delay, length. Did you mean 'delay'?"
     """
     names = sorted(set(known))
-    nearest = get_close_matches(str(name).lower(), names, n=NEAR, cutoff=0.4)
+    nearest = get_close_matches(str(name).lower(), names, n=NEAR, cutoff=0.55)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     is_slip = bool(get_close_matches(str(name).lower(), nearest, n=1, cutoff=0.75))
     shown = nearest if is_slip and len(names) > LONG else names
     others = f" and {len(names) - len(shown)} others" if len(shown) < len(names) else ""
-    return OptionError(f"unknown {kind} {name!r}: expected one of {', '.join(shown)}{others}.{hint}")
+    what, *where = re.split(r"(?= (?:of|in|to) )", kind, maxsplit=1)
+    return OptionError(f"unknown {what} {name!r}{''.join(where)}: expected one of {', '.join(shown)}{others}.{hint}")
 
 
 def check_choice(kind: str, name: str, known: Iterable[str]) -> str:

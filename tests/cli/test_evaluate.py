@@ -108,4 +108,4 @@ def test_options_that_only_the_library_has(name: str, runs: list[str], capsys: p
     """An option of the task, not any argument of the functions below."""
     capsys.readouterr()
     assert main(["evaluate", runs[0], "--option", f"{name}=3"]) == 2
-    assert capsys.readouterr().err.startswith(f"engram: unknown option of lag-copy '{name}': expected one of ")
+    assert capsys.readouterr().err.startswith(f"engram: unknown option '{name}' of lag-copy: expected one of ")

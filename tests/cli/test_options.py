@@ -124,7 +124,7 @@ def test_a_name_that_is_taken() -> None:
         ({"rho": True}, "rho of scornn must be of type"),
         ({"dropout": "x"}, "dropout of scornn must be of type float, got 'x'"),
         ({"bias": 1}, "bias of scornn must be of type bool"),
-        ({"roh": 1}, "unknown option of scornn 'roh'.*Did you mean 'rho'"),
+        ({"roh": 1}, "unknown option 'roh' of scornn.*Did you mean 'rho'"),
     ],
 )
 def test_wrong_options_of_a_file(options: dict[str, Any], message: str) -> None:

@@ -62,13 +62,13 @@ def test_json(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(out)
     assert err == ""
     assert [row["run"] for row in rows] == ["runs/r128", "runs/r64", "runs/r32"]
-    assert rows[0]["settings"]["delay"] == 5
-    assert rows[0]["scores"]["test_accuracy"] == rows[0]["score"] == 0.5
+    assert rows[0]["delay"] == 5
+    assert rows[0]["test_accuracy"] == rows[0]["score"] == 0.5
     assert rows[0]["age"] >= 0
 
 
 WRONG = {
-    "runs --where hiden>3": "unknown name in the condition 'hiden>3' 'hiden': expected one of",
+    "runs --where hiden>3": "unknown name 'hiden' in the condition 'hiden>3': expected one of",
     "runs --sort scoer": "Did you mean 'score'?",
     "runs --limit 0": "--limit must be at least 1, got 0",
     "runs --limit x": "--limit must be a whole number, got 'x'",

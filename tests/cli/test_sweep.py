@@ -128,8 +128,10 @@ MISTAKES = [
     (["sweep", "table"], "engram sweep needs FILE"),
     (["sweep", "export", "tiny.toml", "--format", "xls"], "csv"),
     (["sweep", "export", "tiny.toml", "-o", "."], "could not be written"),
-    (["sweep", "bad.toml"], "bad.toml: line 2: unknown name in a sweep file 'gird': expected one of"),
+    (["sweep", "bad.toml"], "bad.toml: line 2: unknown name 'gird' in a sweep file: expected one of"),
     (["sweep", "tiny.toml", "--out", "tiny.toml"], "--out tiny.toml is a file: give a folder"),
+    (["sweep", "status", "tiny.toml", "--out", "tiny.toml"], "--out tiny.toml is a file: give a folder"),
+    (["sweep", "stauts", "tiny.toml"], "unknown command 'stauts': expected one of export, status"),
     (["train", "copy", "--seeds", "0"], "--seeds must be at least 1, got 0"),
 ]
 

@@ -487,14 +487,14 @@ def test_the_settings_of_a_run_can_be_a_file(told: Any) -> None:
 
 
 WRONG_FILES = {
-    "unknown key": ("[model]\nhiden = 3", r"settings.toml: unknown .*\[model\] 'hiden': .* Did you mean 'hidden'\?"),
+    "unknown key": ("[model]\nhiden = 3", r"unknown setting 'hiden' of \[model\]: .* Did you mean 'hidden'\?"),
     "unknown group": ("[modle]\nhidden = 3", r"unknown setting 'modle': .* Did you mean 'model'\?"),
     "a flat key": ("hidden = 3", r"hidden is a setting of the group model: write \[model\] and below it hidden = "),
     "a model by name": ("model = 'lstm'", r"model is a group of settings, \[model\] with .* got 'lstm'"),
     "nested without end": ("hidden = " + "[" * 100_000, r"--config settings.toml is not TOML"),
     "an unknown option of the model": (
         'task = "copy"\n[model.options]\nrebase_evry = 3',
-        r"unknown option of exprnn 'rebase_evry': .* Did you mean 'rebase_every'\?",
+        r"unknown option 'rebase_evry' of exprnn: .* Did you mean 'rebase_every'\?",
     ),
     "an option of a wrong type": ('task = "copy"\n[model.options]\nrebase_every = "x"', r"rebase.every"),
     "not TOML": ("hidden = = 3", r"--config settings.toml is not TOML: .*line 1"),

@@ -79,7 +79,7 @@ WRONG = {
     "train copy --group haed.*": "the group 'haed.*' matches no parameter; they are",
     "train copy --group": "--group needs a value",
     "train copy --group=": "pattern must be a text such as head.*, got ''",
-    "train copy --stop-by acuracy": "unknown score to stop by 'acuracy': expected one of accuracy, loss. Did you mean",
+    "train copy --stop-by acuracy": "unknown score 'acuracy' to stop by: expected one of accuracy, loss. Did you mean",
     "train copy --out": "--out needs a value",
     "train copy --version": "unknown option --version of engram train",
     "train transfer-copy --tests 5 x": "--tests must be a whole number, got 'x'",
@@ -209,7 +209,7 @@ def test_the_run_that_was_meant(
         "first": "first is not a run: there is no such folder. Did you mean runs/first?",
         "runs/frist": "Did you mean runs/first?",
         "runs": "runs is not a run: it has no run.json. The newest run here is runs/first",
-        "file": "file is not a run: a file. The newest run here is runs/first",
+        "file": "file is not a run: it is a file. The newest run here is runs/first",
     }
     for name, cure in cures.items():
         for command in (["resume"], ["evaluate"], ["plot", "spectrum"]):

@@ -119,7 +119,11 @@ def test_assignment_of_a_rectangle() -> None:
 
 WRONG = {
     "no module": (lambda: orthogonal(torch.eye(3)), DTypeError, "takes a torch.nn.Module"),
-    "no weight": (lambda: orthogonal(nn.Linear(3, 3), "wieght"), OptionError, r"unknown matrix of Linear .*'weight'"),
+    "no weight": (
+        lambda: orthogonal(nn.Linear(3, 3), "wieght"),
+        OptionError,
+        "unknown matrix 'wieght' of Linear.*'weight'",
+    ),
     "no matrix": (lambda: orthogonal(nn.Conv2d(3, 3, 3)), ShapeError, r"has the shape \(3, 3, 3, 3\)"),
     "nothing": (lambda: orthogonal(nn.ReLU()), OptionError, "ReLU has no parameter 'weight', and no matrix"),
     "map": (lambda: orthogonal(nn.Linear(3, 3), map="cayly"), OptionError, "Did you mean 'cayley'"),

@@ -98,7 +98,7 @@ def test_presets_take_no_other_map_and_from_torch_refuses() -> None:
         IRNN(3, 4, map="cayley")
     with pytest.raises(ManifoldError, match="away"):
         ExpRNN.from_torch(nn.RNN(3, 4))
-    with pytest.raises(OptionError, match=r"unknown option of RNN 'activaton'.*Did you mean 'activation'"):
+    with pytest.raises(OptionError, match=r"unknown option 'activaton' of RNN.*Did you mean 'activation'"):
         RNN(3, 4, activaton="relu")
     assert RNN(3, 4, nonlinearity="relu").cells[0].activation == "relu"
 

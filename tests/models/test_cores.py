@@ -120,7 +120,7 @@ def test_a_module_of_ones_own(name: str, task: Task) -> None:
 def test_options_go_to_the_constructor() -> None:
     network = make_network(Copy(3, 2), Model(HERE + "Plain", options={"width": 7}))
     assert network.head.in_features == 7
-    with pytest.raises(OptionError, match=r"unknown option of Plain 'widht'.*Did you mean 'width'"):
+    with pytest.raises(OptionError, match=r"unknown option 'widht' of Plain.*Did you mean 'width'"):
         Model(HERE + "Plain", options={"widht": 7})
     leaky = make_network(Copy(3, 2), Model(HERE + "LeakyRNN", 4, 2, options={"map": "cayley", "dropout": 0.5}))
     assert (leaky.core.num_layers, leaky.core.hidden_size, leaky.core.dropout) == (2, 4, 0.5)

@@ -18,7 +18,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"embedding": -1}, "embedding must be at least 0"),
     ({"readout_bias": "no"}, "readout_bias must be True or False"),
     ({"options": ["dropout"]}, "options must be a dictionary"),
-    ({"options": {"droput": 0.1}}, "unknown option of exprnn 'droput'.*Did you mean 'dropout'"),
+    ({"options": {"droput": 0.1}}, "unknown option 'droput' of exprnn.*Did you mean 'dropout'"),
     ({"name": "lstm", "options": {"proj_sizes": 1}}, "Did you mean 'proj_size'"),
     ({"options": {"hidden_size": 3}}, "option hidden_size is a size"),
     ({"options": {"batch_first": True}}, "option batch_first is for your own programs; a run sets it itself"),
@@ -37,7 +37,7 @@ def test_to_a_file_and_back() -> None:
     again = Model.from_dict(json.loads(json.dumps(model.to_dict())))
     assert again == model
     assert Model.from_dict({}) == Model()
-    with pytest.raises(OptionError, match=r"unknown setting of .model. 'hiden'.*'hidden'"):
+    with pytest.raises(OptionError, match=r"unknown setting 'hiden' of .model..*'hidden'"):
         Model.from_dict({"hiden": 3})
     with pytest.raises(DTypeError, match="model must be a table"):
         Model.from_dict(["exprnn"])  # type: ignore[arg-type]

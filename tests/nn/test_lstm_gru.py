@@ -126,7 +126,7 @@ def test_all_by_place() -> None:
 @pytest.mark.parametrize("name", PAIRS)
 def test_same_seed_same_weights_and_state_dicts_both_ways(name: str, options: dict[str, Any]) -> None:
     if name == "gru" and "proj_size" in options:
-        with pytest.raises(OptionError, match="unknown option of GRU 'proj_size'"):
+        with pytest.raises(OptionError, match="unknown option 'proj_size' of GRU"):
             GRU(3, 5, **options)
         return
     kind, theirs = PAIRS[name]
@@ -196,7 +196,7 @@ BAD: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "chrono without bias": (lambda: LSTM(3, 5, bias=False, chrono=9), OptionError, r"chrono=9 .* Use bias=True"),
     "no time": (lambda: GRU(3, 5, chrono=1), OptionError, "chrono must be at least 2, got 1"),
     "a word": (lambda: GRU(3, 5, layer_norm="yes"), DTypeError, "layer_norm must be True or False"),  # type: ignore[arg-type]
-    "a map": (lambda: LSTM(3, 5, map="cayley"), OptionError, "unknown option of LSTM 'map'"),  # type: ignore[call-arg]
+    "a map": (lambda: LSTM(3, 5, map="cayley"), OptionError, "unknown option 'map' of LSTM"),  # type: ignore[call-arg]
 }
 
 

@@ -222,7 +222,7 @@ def test_replace_the_map_and_the_class() -> None:
     torch.testing.assert_close(cayley(sequence)[0], layer(sequence)[0], atol=1e-10, rtol=0)
     with pytest.raises(ManifoldError):
         RNN(3, 4, dtype=F64).replace(map="cayley")
-    with pytest.raises(OptionError, match="unknown option of RNN 'colour'"):
+    with pytest.raises(OptionError, match="unknown option 'colour' of RNN"):
         plain.replace(colour=3)
     saved = io.BytesIO()
     torch.save(layer, saved)
@@ -352,7 +352,7 @@ def test_one_activation() -> None:
 def test_laws() -> None:
     layer = RNN(3, 4, laws={"weight_ih": laws.Constant(2.0)})
     assert layer.weight_ih_l0.eq(2).all()
-    with pytest.raises(OptionError, match=r"unknown parameter of RNN in laws 'weight_hi'.*Did you mean 'weight_ih'"):
+    with pytest.raises(OptionError, match=r"unknown parameter 'weight_hi' of RNN in laws.*Did you mean 'weight_ih'"):
         RNN(3, 4, laws={"weight_hi": laws.Constant(2.0)})
     with pytest.raises(OptionError, match="laws has one for weight_hh, which is sampled by its map"):
         RNN(3, 4, map="cayley", laws={"weight_hh": laws.Constant(2.0)})

@@ -269,7 +269,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no state": (lambda: S4D(3, 4, state_size=0), OptionError, "state_size must be at least 1, got 0"),
     "copies": (lambda: S4(3, 4, n_ssm=3), OptionError, "n_ssm must divide hidden_size.*got 3 for 4"),
     "init": (lambda: S4D(3, 4, init="leg"), OptionError, "Did you mean 'legs'"),
-    "init of S4": (lambda: S4(3, 4, init="lin"), OptionError, "unknown init of S4 'lin': expected one of legs"),
+    "init of S4": (lambda: S4(3, 4, init="lin"), OptionError, "unknown init 'lin' of S4: expected one of legs"),
     "rule": (lambda: S4D(3, 4, discretization="euler"), OptionError, "expected one of bilinear, zoh"),
     "rule of S4": (lambda: S4(3, 4, discretization="zoh"), OptionError, "expected one of bilinear"),
     "range": (lambda: S4D(3, 4, dt_min=0.1, dt_max=0.01), OptionError, "dt_max must lie between 0.1"),
@@ -277,7 +277,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "norm": (lambda: S4D(3, 4, norm="group"), OptionError, "expected one of batch, layer, none"),
     "dropout": (lambda: S4D(3, 4, block_dropout=1.0), OptionError, "dropout must be a number in"),
     "option": (lambda: S4D(3, 4, stat_size=4), OptionError, "Did you mean 'state_size'"),
-    "map": (lambda: S4D(3, 4, map="cayley"), OptionError, "unknown option of S4D 'map'"),
+    "map": (lambda: S4D(3, 4, map="cayley"), OptionError, "unknown option 'map' of S4D"),
     "complex": (lambda: S4D(3, 4, dtype=torch.complex64), DTypeError, "real weights"),
     "state": (
         lambda: S4D(3, 4, state_size=2)(torch.ones(5, 2, 3), (torch.ones(1, 2, 4), torch.ones(1, 2, 4))),

@@ -154,7 +154,7 @@ def test_what_a_command_line_may_ask_for() -> None:
 
 @pytest.mark.parametrize("kind", [TensorTrainNet, CPNet])
 def test_wrong_calls_are_told_in_our_words(kind: type) -> None:
-    with pytest.raises(OptionError, match=f"unknown option of {kind.__name__} 'rescal'.*Did you mean 'rescale'"):
+    with pytest.raises(OptionError, match=f"unknown option 'rescal' of {kind.__name__}.*Did you mean 'rescale'"):
         kind(3, 4, 2, 5, rescal=True)
     with pytest.raises(DTypeError, match="rescale must be True or False, got 'maybe'"):
         kind(3, 4, 2, 5, rescale="maybe")

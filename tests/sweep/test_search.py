@@ -368,7 +368,7 @@ def test_not_installed(file: Any, capsys: pytest.CaptureFixture[str], monkeypatc
 
 WRONG: dict[str, tuple[Sequence[str], str]] = {
     "method": (("'optuna'", "'optuno'"), "line 16: unknown method 'optuno'.* Did you mean 'optuna'"),
-    "unknown name": (("seed = 5", "sed = 5"), r"line 19: unknown name in \[search\] 'sed'.* Did you mean 'seed'"),
+    "unknown name": (("seed = 5", "sed = 5"), r"line 19: unknown name 'sed' in \[search\].* Did you mean 'seed'"),
     "trials": (("trials = 6", "trials = 0"), "line 17: trials must be at least 1, got 0"),
     "too many": (("trials = 6", "trials = 10_000_000"), "line 17: trials must be at most 100,000"),
     "parallel": (("parallel = 3", "parallel = 'all'"), "line 18: parallel must be a whole number"),
@@ -381,12 +381,12 @@ WRONG: dict[str, tuple[Sequence[str], str]] = {
     "no choices": (("['exprnn', 'rnn']", "[]"), "line 24: model: choices must be a list of values"),
     "unknown setting": (
         ("hidden = {", "hiden = {"),
-        "unknown setting of exprnn on copy 'hiden'.* mean 'hidden'",
+        "unknown setting 'hiden' of exprnn on copy.* mean 'hidden'",
     ),
     "a bad value": (("low = 3, high = 5", "low = 0, high = 5"), "hidden must be at least 1, got 0"),
     "metric": (
         ("seed = 5", "metric = 'valid_los'"),
-        "unknown metric of the search 'valid_los'.* mean 'valid_loss'",
+        "unknown metric 'valid_los' of the search.* mean 'valid_loss'",
     ),
     "direction": (("seed = 5", "direction = 'up'"), "line 19: unknown direction 'up'"),
     "rungs": (("seed = 5", "rungs = [4, 2]"), "line 19: rungs must be a list of steps, each larger"),

@@ -89,7 +89,7 @@ def test_other_options_are_another_exam(run: RunDirectory) -> None:
 
 
 def test_refusals(run: RunDirectory, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"unknown option of copy 'dely'.*Did you mean 'delay'"):
+    with pytest.raises(OptionError, match=r"unknown option 'dely' of copy.*Did you mean 'delay'"):
         evaluate(run.folder, dely=3)
     with pytest.raises(OptionError, match=r"unknown split 'tset'.*Did you mean 'test'"):
         evaluate(run.folder, "tset")

@@ -219,7 +219,7 @@ def test_groups_of_the_command_line(text: str) -> None:
         ("", "pattern must be a text"),
         ("* lr", "lr of --group . must be a number, got ''"),
         ("* lr=fast", "must be a number, got 'fast'"),
-        ("* rate=3", "unknown value of --group 'rate': expected one of decay, lr"),
+        ("* rate=3", "unknown value 'rate' of --group: expected one of decay, lr"),
         ("* lr=-1", "lr of a group must be positive, got -1.0"),
         ("* decay=-1", "weight_decay of a group must not be negative"),
     ],

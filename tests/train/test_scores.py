@@ -42,10 +42,10 @@ def test_directions(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("acuracy", "unknown score to stop by 'acuracy': expected one of accuracy, loss, odd. Did you mean 'accuracy'"),
+        ("acuracy", "unknown score 'acuracy' to stop by: expected one of accuracy, loss, odd. Did you mean 'accuracy'"),
         ("odd", "stop_by='odd' does not tell whether larger is better: write max:odd or min:odd"),
         ("most:loss", "write max:loss or min:loss"),
-        ("max:acuracy", "unknown score to stop by 'acuracy'"),
+        ("max:acuracy", "unknown score 'acuracy' to stop by"),
     ],
 )
 def test_wrong_scores(text: str, message: str) -> None:
@@ -115,7 +115,7 @@ def test_a_plateau_is_one_of_the_score(tmp_path: Path, small: Any, monkeypatch: 
 
 
 def test_a_score_that_is_unknown_leaves_nothing_behind(tmp_path: Path, small: Any) -> None:
-    with pytest.raises(OptionError, match="unknown score to stop by 'mse': expected one of accuracy, loss"):
+    with pytest.raises(OptionError, match="unknown score 'mse' to stop by: expected one of accuracy, loss"):
         train(small(stop_by="mse"), tmp_path, "run")
     assert not list(tmp_path.iterdir())
 

@@ -28,7 +28,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "layers": [(0, "layers must be at least 1, got 0"), ("2", r"layers must be a whole number \(int\), got '2'")],
     "options": [
         (("dropout=0.3",), "options must be a dictionary such as .*, got"),
-        ({3: 4}, "unknown option of exprnn 3"),
+        ({3: 4}, "unknown option 3 of exprnn"),
     ],
     "readout_bias": [("no", "readout_bias must be True or False, got 'no'")],
     "embedding": [(-1, "embedding must be at least 0, got -1"), (1.5, "embedding must be a whole number")],
@@ -358,8 +358,8 @@ def test_every_task_to_a_file_and_back(name: str) -> None:
 
 FROM: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown group": ({"task": "copy", "modle": {}}, "unknown setting 'modle'.*Did you mean 'model'"),
-    "an unknown setting": ({"task": "copy", "model": {"hiden": 3}}, r"of \[model\] 'hiden'.*Did you mean 'hidden'"),
-    "one of another group": ({"task": "copy", "budget": {"lr": 3}}, r"unknown setting of \[budget\] 'lr'"),
+    "an unknown setting": ({"task": "copy", "model": {"hiden": 3}}, r"'hiden' of \[model\].*Did you mean 'hidden'"),
+    "one of another group": ({"task": "copy", "budget": {"lr": 3}}, r"unknown setting 'lr' of \[budget\]"),
     "a flat setting": ({"task": "copy", "lr": 3}, r"lr is a setting of the group optimiser: write \[optimiser\]"),
     "a flat optimizer": ({"task": "copy", "optimizer": "sgd"}, r"write \[optimiser\] and below it name = "),
     "a model by name": (
@@ -369,7 +369,7 @@ FROM: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown task": ({"task": "coppy"}, "unknown task 'coppy'.*Did you mean 'copy'"),
     "an unknown option of the task": (
         {"task": {"name": "copy", "dely": 3}},
-        "unknown option of copy 'dely'.*Did you mean 'delay'",
+        "unknown option 'dely' of copy.*Did you mean 'delay'",
     ),
     "no task": ({"seed": 3}, r"settings need a task, a name or a table with a name \(copy, .*got None"),
     "a table without a name": ({"task": {"delay": 3}}, "settings need a task"),
@@ -380,7 +380,7 @@ FROM: dict[str, tuple[dict[str, Any], str]] = {
     "a group without a pattern": ({"task": "copy", "optimiser": {"groups": [{"lr": 3}]}}, "pattern must be a text"),
     "an unknown part of a group": (
         {"task": "copy", "optimiser": {"groups": [{"pattern": "*", "decay": 3}]}},
-        r"unknown setting of \[optimiser.groups\] 'decay'",
+        r"unknown setting 'decay' of \[optimiser.groups\]",
     ),
 }
 

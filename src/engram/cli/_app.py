@@ -3,13 +3,15 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App, CycloptsError
 
 from engram.cli._catalogue import catalogue
-from engram.cli._command import Group, app_of, empty_app
+from engram.cli._command import Group, app_of, empty_app, print_help
 from engram.cli._mistakes import in_one_line
 from engram.errors import OptionError, unknown
 
@@ -50,7 +52,7 @@ class Help:
         """The catalogue has most pages; ``train`` and ``plot task`` with a task have one of their own."""
         page = page_of(self.words) if (sys.stdout.encoding or "").lower().startswith("utf") else None
         if page is None:
-            root(self.words).help_print(_chain(self.words))
+            print_help(root(self.words), _chain(self.words))
         else:
             print(*page, sep="\n")
 
@@ -119,9 +121,12 @@ def load(name: str) -> Any:
 def _check_group(words: list[str]) -> None:
     """Refuse a group of commands without one of them, unless it does something by itself."""
     known = catalogue()["commands"].get(words[0], {})
-    if "below" not in known or (known["alone"] and known["words"]):  # the next word may be anything
+    if "below" not in known:
         return
     if len(words) == 1 and not known["alone"]:
         raise OptionError(f"engram {words[0]} needs a {known['noun']}, one of: {', '.join(known['below'])}")
-    if len(words) > 1 and not words[1].startswith("-") and words[1] not in known["below"]:
+    if len(words) == 1 or words[1].startswith("-") or words[1] in known["below"]:
+        return
+    is_slip = bool(get_close_matches(words[1], known["below"], cutoff=0.75)) and not Path(words[1]).exists()
+    if is_slip or not (known["alone"] and known["words"]):  # else it is a file, which may have any name
         raise unknown(known["noun"], words[1], known["below"])

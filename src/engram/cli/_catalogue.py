@@ -78,8 +78,10 @@ def _page(app: Any, *words: str) -> list[str]:
     """A page of help as lines of at most 80 columns."""
     from rich.console import Console
 
+    from engram.cli._command import print_help
+
     text = StringIO()
-    app.help_print(words, console=Console(file=text, width=80, color_system=None, force_terminal=False))
+    print_help(app, words, Console(file=text, width=80, color_system=None, force_terminal=False))
     return [line.rstrip() for line in text.getvalue().rstrip().splitlines()]
 
 

@@ -8,6 +8,8 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from cyclopts import App, Parameter, Token, convert
+from cyclopts.help import format_usage
+from rich.console import Console
 
 from engram.cli._docs import docs_of, sentence, without_markup
 
@@ -51,6 +53,18 @@ def empty_app(
     if make is not None:
         app.default(_with_parameters(make, parameters))
     return app
+
+
+def print_help(app: App, words: Sequence[str], console: Console | None = None) -> None:
+    """The help of the command that these words name; optional words have their names, not cyclopts' ARGS."""
+    command = app
+    for word in words:
+        command = command[word]
+    arguments = command.assemble_argument_collection() if command.default_command else ()
+    names = " ".join(f"[{each.name}]" for each in arguments if each.index is not None)
+    usage = format_usage(app, words).plain.strip()
+    command.usage = usage.replace("[ARGS...]", f"{names[:-1]}...]").replace("[ARGS]", names)
+    app.help_print(words, console=console)
 
 
 def _with_parameters(make: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
@@ -148,12 +162,13 @@ def _parameter(name: str, hint: Any, default: Any, help: str, kind: Any, **more:
     members = [each for each in get_args(bare) if each is not type(None)] if _is_union(bare) else []
     if len(members) > 1:
         more["metavar"] = "VALUE"  # not INT|FLOAT|STR
+    is_told = default == 0 and "efault:" in help  # 0: chosen by something else, as the help says
     said = Parameter(
         help=sentence(help),
         converter=lambda _, tokens: _read(bare, tokens),
         negative_iterable=(),
         allow_repeating=True,  # the last one counts
-        show_default=not (default is None or default is False or default in ((), "")),
+        show_default=not (default is None or default is False or default in ((), "") or is_told),
         **more,
     )
     annotation = Annotated[bare, said, *_extras(hint)]  # type: ignore[valid-type]

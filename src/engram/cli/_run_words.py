@@ -32,7 +32,13 @@ def check_run(folder: Path) -> None:
     path = folder / "run.json"
     if path.exists() or path.is_symlink():  # a link is for the library to refuse
         return
-    fault = "there is no such folder" if not folder.exists() else "it has no run.json" if folder.is_dir() else "a file"
+    fault = (
+        "there is no such folder"
+        if not folder.exists()
+        else "it has no run.json"
+        if folder.is_dir()
+        else "it is a file"
+    )
     runs = {str(run): run.name for run in runs_below()}
     near = [name for name, last in runs.items() if last == folder.name] or get_close_matches(str(folder), runs, n=1)
     if near and not folder.exists():

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -29,7 +29,7 @@ class ListRuns:
     limit: Annotated[int | None, Parameter(metavar="N")] = None
     """Show at most this many; default: all."""
     json: bool = False
-    """Print a JSON list with all settings and scores of each run."""
+    """Print a JSON list with all settings and scores of each run, by the names of --where."""
 
     def run(self) -> None:
         limit = None if self.limit is None else check_size("--limit", self.limit)
@@ -37,7 +37,8 @@ class ListRuns:
         rows = chosen(self.out, self.where, self.sort, every)
         shown = rows[:limit]
         if self.json:
-            print(json.dumps([_as_json(self.out, row) for row in shown]))
+            # ``run`` is what other commands take; the other names are those of --where.
+            print(json.dumps([{"run": str(self.out / row.name), **row.flat()} for row in shown]))
             return
         if shown:
             print(runs_table(self.out, shown))
@@ -56,8 +57,3 @@ class ListRuns:
         which = " for which that holds" if self.where else ""
         more = f"; shown: {shown:,}" if shown < len(rows) else ""
         return f"{len(rows):,} run{'s' * (len(rows) != 1)} in {out}{which}{': ' if words else ''}{words}{more}"
-
-
-def _as_json(out: Path, row: Row) -> dict[str, Any]:
-    """All that is known of a run; ``run`` is what other commands take."""
-    return {"run": str(out / row.name), **row.flat(), "settings": {**row.settings}, "scores": {**row.scores}}

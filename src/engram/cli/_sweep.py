@@ -2,16 +2,17 @@
 
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
+from typing import Literal
 
 from engram.cli._command import Group
 from engram.cli._run_words import Allow
 from engram.cli._sweep_example import EXAMPLE
+from engram.cli._sweep_export import SweepExport
+from engram.cli._sweep_plan import File, plan_and_out
 from engram.cli._sweep_run import engine_for, run_plan
 from engram.cli._sweep_show import show_plan
-from engram.cli._sweep_tables import SweepExport, SweepStatus, SweepTable, plan_and_out
+from engram.cli._sweep_status import SweepStatus
+from engram.cli._sweep_table import SweepTable
 from engram.errors import OptionError, check_size
 from engram.sweep import estimate, read_results
 
@@ -20,7 +21,7 @@ from engram.sweep import estimate, read_results
 class SweepRun:
     """Train all runs of a sweep file."""
 
-    file: Annotated[Path | None, Parameter(name="FILE", metavar="FILE")] = None
+    file: File = None
     """The sweep, as TOML; --example prints one."""
     _: KW_ONLY
     out: Path | None = None

@@ -4,18 +4,17 @@ import signal
 from pathlib import Path
 
 from engram.cli._console import terminal
+from engram.cli._sweep_plan import check_out
 from engram.cli._sweep_show import Live, show_best, show_plan, show_table
-from engram.errors import OptionError, StoppedError
-from engram.files import printable
+from engram.errors import StoppedError
 from engram.imports import absolute_names
 from engram.sweep import Engine, Local, Plan, Ray, Sweep, estimate, read_results
 
 
 def run_plan(plan: Plan, out: Path, engine: Engine, allow: tuple[str, ...], as_json: bool) -> None:
     """Train what is not done, with a table that is kept up to date, and print what came out."""
+    check_out(out)
     where, allow = out.absolute(), absolute_names(allow)  # before a model of somebody changes the folder
-    if where.exists() and not where.is_dir():
-        raise OptionError(f"--out {printable(str(out))} is a file: give a folder, or the name of a new one")
     done = read_results(plan, where)
     if plan.left(done):
         show_plan(plan, out, estimate(plan, done), engine.slots)

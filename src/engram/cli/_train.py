@@ -35,13 +35,13 @@ class Train:
 
     Examples:
         engram train copy --model nnrnn --hidden 128 --delay 200
-        engram train identity-rules corelnet --holdout 95
+        engram train identity-rules --model corelnet --holdout 95
         engram train psmnist --model lstm --epochs 2 --batch 100
         engram train copy --config settings.toml --lr 1e-3
         engram train copy --dry-run > settings.toml
-        engram train copy --model lstm --seeds 5       (five runs and a table)
-        engram train copy --model lstm --find-lr         (only look for a learning rate)
-        engram train copy --model scornn --help        (all options, those of task and model too)
+        engram train copy --model lstm --seeds 5     (five runs and a table)
+        engram train copy --model lstm --find-lr     (only suggest a rate)
+        engram train copy --model scornn --help      (their own options too)
     """
 
     settings: Settings

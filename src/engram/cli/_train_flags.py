@@ -52,7 +52,7 @@ RUN: dict[str, tuple[Any, Any, str]] = {
 """The options that are of the command, not of the settings: type, default, help."""
 NAMES = {("model", "name"): "model", ("optimiser", "name"): "optimizer", ("optimiser", "groups"): "group"}
 HELP = {
-    "model": "A name of engram list models, or file.py:Class, package.module:Class. With --help: its options too.",
+    "model": "A name of engram list models, which may stand after TASK too; or file.py:Class, package.module:Class.",
     "group": 'A rate and a decay for the parameters whose names match: "head.* lr=1e-4 decay=0"; may be repeated.',
 }
 

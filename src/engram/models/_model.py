@@ -49,7 +49,7 @@ class Model:
     layers: int = 1
     """Layers on top of each other."""
     embedding: int | None = None
-    """The size of the embedding of symbols or images; default: the paper's of the task. 0: one-hot, plain pixels."""
+    """The size of the embedding of symbols or images; default: that of the task's paper. 0: one-hot, plain pixels."""
     readout_bias: bool = True
     """Whether the linear read-out has a bias."""
     options: dict[str, Any] = field(default_factory=dict)

@@ -69,7 +69,8 @@ class GradientReach(Part):
         if self.verdict == "explodes":
             return "the gradient explodes."
         if self.verdict == "vanishes":
-            return f"the gradient vanishes, from {self.horizon} steps back on less than 1 % of it is left."
+            steps = "1 step" if self.horizon == 1 else f"{self.horizon} steps"
+            return f"the gradient vanishes, from {steps} back on less than 1 % of it is left."
         return f"the gradient reaches back over all {len(self.norms) - 1} steps measured."
 
     def details(self) -> str:

@@ -46,9 +46,9 @@ class MNMCell(ControllerCell):
     def __init__(self, input_size: int, hidden_size: int, steps: int, memory_size: int) -> None:
         self.steps, self.size = steps, memory_size
         super().__init__(input_size + steps, hidden_size)
-        usual, of_memory = Uniform(), Uniform(1 / math.sqrt(memory_size))
-        self.declare_controller(input_size + memory_size, usual, usual)
-        self.declare_layer("heads", 4 * memory_size, hidden_size, usual, usual)
+        law, of_memory = Uniform(), Uniform(1 / math.sqrt(memory_size))
+        self.declare_controller(input_size + memory_size, law, law)
+        self.declare_layer("heads", 4 * memory_size, hidden_size, law, law)
         self.declare_layer("rate", 1, memory_size, of_memory, of_memory)
         self.declare_layer("targets", LAYERS * memory_size, memory_size, of_memory, of_memory)
         initial = torch.empty(LAYERS, memory_size, memory_size)

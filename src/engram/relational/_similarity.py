@@ -64,8 +64,8 @@ class Similarity(nn.Module):
         super().__init__()
         self.kind = check_choice("similarity", similarity, SIMILARITIES)
         self.softmax, self.steps = check_flag("softmax", softmax), check_size("steps", steps)
-        usual = "full" if similarity in ("diff", "mix") else "tril"
-        self.entries = usual if entries == "auto" else check_choice("entries", entries, ENTRIES)
+        default = "full" if similarity in ("diff", "mix") else "tril"
+        self.entries = default if entries == "auto" else check_choice("entries", entries, ENTRIES)
         if similarity == "asymmetric":
             self.first = linear_layer(input_size, input_size, bias=False)
             self.second = linear_layer(input_size, input_size, bias=False)

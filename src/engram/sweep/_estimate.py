@@ -44,8 +44,8 @@ def estimate(sweep: Plan, results: Mapping[str, Mapping[str, Any]], seconds: flo
         with suppress(Exception, SystemExit), redirect_stdout(sys.stderr):  # a model of somebody may do anything
             facts = plan(run.settings, measured=3)
             rates[_shape(run)] = facts["seconds_a_step"] / _work(run.settings)
-    usual = sum(rates.values()) / len(rates) if rates else 0.0
-    times = [_steps(run.settings) * _work(run.settings) * rates.get(_shape(run), usual) for run in left]
+    mean = sum(rates.values()) / len(rates) if rates else 0.0
+    times = [_steps(run.settings) * _work(run.settings) * rates.get(_shape(run), mean) for run in left]
     done = sum(run.key in results for run in sweep.runs)
     return Estimate(done, len(left), max(times, default=0.0), sum(times))
 

@@ -37,7 +37,7 @@ def line_of_setting(text: str, names: Iterable[str], message: str) -> int:
     3
     """
     for name in names:
-        if message.startswith((f"{name} ", f"unknown {name} ")) or f" {name!r}:" in f"{message}:":
+        if message.startswith((f"{name} ", f"unknown {name} ")) or f" {name!r}" in message.partition(":")[0]:
             spelled = re.escape(name).replace("_", "[_-]")
             place = re.compile(rf"""^[^#]*?(?<![\w-])(["']?{spelled}["']?\s*=|over\s*=\s*["']{spelled}["'])""")
             lines = [number for number, line in enumerate(text.splitlines(), 1) if place.match(line)]

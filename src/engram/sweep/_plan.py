@@ -12,7 +12,7 @@ from engram.models import decisive
 from engram.runs import Where
 from engram.sweep._budget import within_budget
 from engram.sweep._file import Row, SweepFile
-from engram.sweep._lines import line_of_setting
+from engram.sweep._lines import line_of, line_of_setting
 from engram.sweep._together import kind_of
 from engram.tasks import Task, task_name
 from engram.train import Settings, score_names
@@ -145,7 +145,11 @@ def make_plan(file: SweepFile, allow: Sequence[str] = ()) -> Plan:
     if not runs:
         raise OptionError("the sweep has no run: its conditions leave out all of them")
     if file.ladder is not None:
-        _check_scores(file.ladder.solved, runs[0].settings.task)
+        try:
+            _check_scores(file.ladder.solved, runs[0].settings.task)
+        except OptionError as error:
+            line = line_of(file.text, "ladder", "solved")
+            raise OptionError(f"line {line}: {error}" if line else str(error)) from None
     varied = columns_of(file, runs)
     solved, over = (file.ladder.solved, file.ladder.over) if file.ladder else (None, "")
     return Plan(file.name, _once(runs), varied, solved, over, file.retries)

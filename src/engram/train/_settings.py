@@ -77,8 +77,8 @@ class Settings:
 
         What is not said is that of the task's papers (``task.defaults``), or the default of all tasks.
         """
-        usual = task.defaults if isinstance(task, Task) else {}
-        return cls(task).replace(**{**usual, **flat, "model": model})
+        defaults = task.defaults if isinstance(task, Task) else {}
+        return cls(task).replace(**{**defaults, **flat, "model": model})
 
     def replace(self, **flat: Any) -> Self:
         """A copy with other values, by flat names (``task`` and ``seed`` among them)."""

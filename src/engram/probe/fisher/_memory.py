@@ -144,7 +144,8 @@ class FisherMemory(Part):
         if self.horizon is None:
             reach = f"All {len(self.curve)} lags measured still hold at least 1 % of the best one."
         else:
-            reach = f"From {self.horizon} steps back on, less than 1 % of the best lag is left."
+            steps = "1 step" if self.horizon == 1 else f"{self.horizon} steps"
+            reach = f"From {steps} back on, less than 1 % of the best lag is left."
         unsure = self.error > 0.01 * self.total
         doubt = f" The number is not certain: its error ({self.method}) may be {self.error:.2g}." if unsure else ""
         return f"{reach} The most that {self.size} units can hold is {self.size} inputs.{doubt}"
