@@ -29,7 +29,7 @@ def training(results: Path, group: str) -> str:
         scale, digits, unit = (100, 2, " %") if metric == "accuracy" else (1, 4 if metric == "mse" else 3, "")
         steps = [run["first_step_under_2_percent"] for run in runs]
         rows.append([
-            row["title"] + (" (1)" if row.get("initial_weights") == "0.1" else ""),
+            row["title"],
             f"{runs[0]['parameters']:,}",
             f"{len(runs)}" + (f", {len(row['diverged'])} diverged" if row.get("diverged") else ""),
             f"{metric} {spread([scale * run[metric] for run in runs], digits)}{unit}",
