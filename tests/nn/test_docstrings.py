@@ -11,6 +11,7 @@ from engram.maps import MAPS, Map
 from engram.models import MODELS
 
 LAYERS = {entry.kind.__name__: entry.kind for entry in MODELS.values() if entry.kind.__module__.startswith("engram.")}
+CELLS = {name: kind for name, kind in vars(nn).items() if isinstance(kind, type) and issubclass(kind, nn.BareCell)}
 
 
 def documented(kind: type) -> dict[str, str]:
@@ -35,12 +36,44 @@ def test_every_argument_of_a_layer(name: str) -> None:
             taken.pop(internal, None)
     found = documented(kind)
     assert sorted(found) == sorted(taken)
+    check_defaults(name, taken, found)
+
+
+def check_defaults(name: str, taken: dict[str, Any], found: dict[str, str]) -> None:
+    """The docstring says of every argument with a default what it is."""
     for argument, parameter in taken.items():
         told = re.search(r"Default: (.+?)[.,]?(?: |$)", found[argument])
         if parameter.default is not parameter.empty and argument not in ("output",):
             assert told, f"{argument} of {name} has the default {parameter.default!r}, and help() does not say so"
             shown = told[1].strip("`").rstrip(".")
             assert shown in (str(parameter.default), str(parameter.default).partition(",")[0]), argument
+
+
+def keywords(kind: type) -> set[str]:
+    """What a cell takes: the arguments of each ``__init__`` that the one before hands its options on to."""
+    taken: set[str] = set()
+    for init in (vars(base)["__init__"] for base in kind.__mro__ if "__init__" in vars(base)):
+        parameters = inspect.signature(init).parameters.values()
+        taken |= {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}
+        if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+            break
+    return taken - {"self"}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_argument_of_a_cell(name: str) -> None:
+    """Each argument of its own has an entry; those of its bases have one too, or are named under ``options``."""
+    kind = CELLS[name]
+    found = documented(kind)
+    options = found.pop("options", "")
+    own = {n: p for n, p in inspect.signature(kind).parameters.items() if p.kind is not p.VAR_KEYWORD}
+    assert own.keys() <= found.keys()
+    check_defaults(name, own, found)
+    named = found.keys() | set(re.findall(r"``(\w+)``", options))
+    if options.endswith("those of the cell."):  # to be mixed with any cell, whose options are not known here
+        assert named <= keywords(kind)
+    else:
+        assert named == keywords(kind)
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -66,3 +99,4 @@ def test_nobody_is_sent_elsewhere() -> None:
 def test_maps_are_found() -> None:
     assert all(issubclass(kind, Map) for kind in MAPS.values())
     assert len(LAYERS) > 30
+    assert len(CELLS) > 25

@@ -94,7 +94,16 @@ def _in_order(a: Residues, count: int, steps: int) -> Residues:
 
 
 def random_circuit(modes: int, channels: int, depth: int, templates: int, prime: int, seed: int) -> FieldCircuit:
-    """Weights sampled uniformly from 1 .. p - 1."""
+    """Weights sampled uniformly from 1 .. p - 1.
+
+    Args:
+        modes: M, the numbers of an input.
+        channels: R, the units of a layer.
+        depth: L, the layers.
+        templates: K, the different inputs.
+        prime: p.
+        seed: random seed of the numbers.
+    """
     purposes = itertools.count()
 
     def fresh(*shape: int) -> Residues:
@@ -116,6 +125,12 @@ def constructed_circuit(modes: int, channels: int, steps: int, prime: int) -> Fi
 
     Z_ij = z^(Omega^i) on the diagonal, 1 off the diagonal, 0 below row M; W_I^1 = Z; the templates are the
     identity; W_I^2 has a first row of ones and zeros below; W_H^l = I, h^0 = 1, W_O = e_1.
+
+    Args:
+        modes: M, the numbers of an input.
+        channels: R, the units of a layer.
+        steps: T, the length of a sequence.
+        prime: p.
     """
     omega = (steps // 2) ** 2 + 1
     z = np.ones((channels, modes), dtype=np.uint64)
@@ -135,6 +150,14 @@ def conjecture_circuit(modes: int, channels: int, depth: int, templates: int, pr
     W_I^2 has one random row and zeros below, W_I^l the entry (1, 1) for l > 2; W_H^l = I and h^0 = 1 above layer 1. The
     thesis also allows W_H^1 = I, but the state of layer 1 would then depend only on how often each input came, and the
     conjectured rank is not reached (docs/sources.md).
+
+    Args:
+        modes: M, the numbers of an input.
+        channels: R, the units of a layer.
+        depth: L, the layers.
+        templates: K, the different inputs.
+        prime: p.
+        seed: random seed of the numbers.
     """
     generic = random_circuit(modes, channels, depth, templates, prime, seed)
     eye, ones = np.eye(channels, dtype=np.uint64), np.ones(channels, dtype=np.uint64)

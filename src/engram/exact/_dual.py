@@ -55,7 +55,11 @@ class Dual:
 
 
 def variables(values: Sequence[Exact]) -> list[Dual]:
-    """Arrays as variables: each of their numbers has the derivative 1 by itself, 0 by all others."""
+    """Arrays as variables: each of their numbers has the derivative 1 by itself, 0 by all others.
+
+    Args:
+        values: arrays of exact numbers.
+    """
     count = sum(value.size for value in values)
     found, first = [], 0
     for value in values:

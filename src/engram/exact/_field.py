@@ -59,6 +59,11 @@ def product(a: Residues, b: Residues, prime: int) -> Residues:
     Four products of residues and one residue more fit into 64 bits, so small sums are taken in machine integers. For
     longer ones a is cut into 16 high and 15 low bits: then sums of up to 64 products are exact in double precision, and
     the work is done by the fast product of floating-point matrices.
+
+    Args:
+        a: residues ``(m, n)``.
+        b: residues ``(n, N)``.
+        prime: p.
     """
     m, n = a.shape
     if n <= 8:
@@ -82,7 +87,7 @@ def product(a: Residues, b: Residues, prime: int) -> Residues:
 
 
 def times(a: Residues, b: Residues, prime: int) -> Residues:
-    """The elementwise product modulo p."""
+    """The elementwise product of a and b modulo p, which is ``prime``."""
     return reduce(a * b, prime)
 
 
@@ -91,6 +96,11 @@ class FieldMatrix:
 
     python-flint takes entries one Python integer at a time, which costs more time and memory than the rank itself. So
     rows are copied straight into FLINT's memory, after a check that it was found; if not, entries are set one by one.
+
+    Args:
+        rows: the number of rows.
+        columns: the number of columns.
+        prime: p.
     """
 
     def __init__(self, rows: int, columns: int, prime: int) -> None:
@@ -128,6 +138,10 @@ class FieldMatrix:
 
 def rank(matrix: Residues, prime: int) -> int:
     """The rank modulo p of a small matrix, which is given to FLINT entry by entry.
+
+    Args:
+        matrix: residues, ``(m, n)``.
+        prime: p.
 
     >>> rank(np.array([[1, 2], [2, 4]], dtype=np.uint64), 7)
     1

@@ -37,6 +37,7 @@ class ExactNetwork:
     """
 
     layers: tuple[ExactLayer, ...]
+    """The weights, from the first layer up."""
     start: tuple[Exact, ...]
     """h^l_0 of every layer, ``(n)``."""
 
@@ -64,12 +65,25 @@ class ExactNetwork:
 
 
 def integers(seed: int, purpose: int, *shape: int) -> Exact:
-    """Random Python integers from -9 to 9, the same on every machine (:func:`engram.exact.sample`)."""
+    """Random Python integers from -9 to 9, the same on every machine (:func:`engram.exact.sample`).
+
+    Args:
+        seed: random seed of the numbers.
+        purpose: a number for each array sampled from one seed, so that the arrays differ.
+        shape: of the array.
+    """
     return sample(PRIME, seed, purpose, *shape).astype(object) % 19 - 9
 
 
 def residues(prime: int, seed: int, purpose: int, *shape: int) -> Exact:
-    """Random residues as FLINT's ``nmod`` numbers, whose sums and products are taken modulo p."""
+    """Random residues as FLINT's ``nmod`` numbers, whose sums and products are taken modulo p.
+
+    Args:
+        prime: p.
+        seed: random seed of the numbers.
+        purpose: a number for each array sampled from one seed, so that the arrays differ.
+        shape: of the array.
+    """
     sampled = sample(prime, seed, purpose, *shape)
     result = np.empty(shape, dtype=object)
     for place in np.ndindex(shape):
@@ -78,7 +92,14 @@ def residues(prime: int, seed: int, purpose: int, *shape: int) -> Exact:
 
 
 def random_linear_rnn(hidden: int, inputs: int, depth: int, seed: int) -> ExactNetwork:
-    """A linear RNN with random integer weights, biases and initial states."""
+    """A linear RNN with random integer weights, biases and initial states.
+
+    Args:
+        hidden: n, the units of a layer.
+        inputs: m, the numbers of an input.
+        depth: L, the layers.
+        seed: random seed of the numbers.
+    """
     layers = []
     for number in range(depth):
         first = 4 * number
@@ -96,7 +117,16 @@ def random_linear_rnn(hidden: int, inputs: int, depth: int, seed: int) -> ExactN
 def random_linear_weights(
     hidden: int, inputs: int, depth: int, outputs: int, prime: int, seed: int
 ) -> tuple[list[tuple[Residues, Residues]], Residues]:
-    """Random residues as U and V of every layer of a linear RNN, and as a readout ``(outputs, n)``."""
+    """Random residues as U and V of every layer of a linear RNN, and as a readout ``(outputs, n)``.
+
+    Args:
+        hidden: n, the units of a layer.
+        inputs: m, the numbers of an input.
+        depth: L, the layers.
+        outputs: the rows of the readout.
+        prime: p.
+        seed: random seed of the numbers.
+    """
     layers = []
     for number in range(depth):
         features = hidden if number else inputs
@@ -107,7 +137,12 @@ def random_linear_weights(
 
 
 def bilinear_network(tensors: Sequence[Exact], start: Sequence[Exact]) -> ExactNetwork:
-    """The BIRNN with these tensors A^l, ``(n, m, n)``, and initial states."""
+    """The BIRNN with these tensors A^l, ``(n, m, n)``, and initial states.
+
+    Args:
+        tensors: A^l of each layer, ``(n, m, n)``.
+        start: h^l_0 of each layer, ``(n)``.
+    """
     return ExactNetwork(tuple(ExactLayer(*zeros(*tensor.shape[:2]), tensor) for tensor in tensors), tuple(start))
 
 
@@ -121,7 +156,13 @@ def zeros(hidden: int, features: int) -> tuple[Exact, Exact, Exact]:
 
 
 def delta(hidden: int, features: int, rank: int | None = None) -> Exact:
-    """A_ijk = 1 if i = j = k (and k < R, if a rank R is given), else 0: the step is h_t = h_{t-1} * x_t elementwise."""
+    """A_ijk = 1 if i = j = k (and k < R, if a rank R is given), else 0: the step is h_t = h_{t-1} * x_t elementwise.
+
+    Args:
+        hidden: n, the units.
+        features: m, the numbers of an input.
+        rank: R; default: no limit.
+    """
     tensor = np.zeros((hidden, features, hidden), dtype=object)
     for i in range(min(hidden, features, hidden if rank is None else rank)):
         tensor[i, i, i] = 1
@@ -129,5 +170,5 @@ def delta(hidden: int, features: int, rank: int | None = None) -> Exact:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two vectors of exact numbers are equal."""
+    """Whether two vectors of exact numbers, a and b, are equal."""
     return a.shape == b.shape and bool(np.all(a == b))

@@ -10,6 +10,10 @@ def degree_of(values: Sequence[int], prime: int) -> int:
 
     The differences f(z + 1) - f(z) have a degree lower by one; those of a constant are 0.
 
+    Args:
+        values: f(0), f(1), ..., f(K-1), modulo p.
+        prime: p.
+
     >>> degree_of([z**3 - z for z in range(6)], 101)
     3
     """

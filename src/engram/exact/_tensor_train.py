@@ -63,7 +63,16 @@ class FieldTrain:
 
 
 def random_train(modes: int, rank: int, order: int, equal: bool, prime: int, seed: int) -> FieldTrain:
-    """Cores sampled uniformly from 1 .. p - 1; ``equal``: one inner core."""
+    """Cores sampled uniformly from 1 .. p - 1.
+
+    Args:
+        modes: n, the size of each axis.
+        rank: r.
+        order: d, the number of axes.
+        equal: one inner core, used d - 2 times.
+        prime: p.
+        seed: random seed of the numbers.
+    """
     count = min(1, order - 2) if equal else order - 2
     cores = tuple(sample(prime, seed, 2 + k, rank, modes, rank) for k in range(count))
     inner = cores * (order - 2) if equal else cores
@@ -74,6 +83,12 @@ def constructed_train(modes: int, rank: int, order: int, prime: int) -> FieldTra
     """The equal cores in the proof of Theorem 1: in state a < q index a was read and must come again; q is neutral.
 
     With q = min(n, r - 1), counted from 0: G[a, a, q] = 1 for a < q; G[q, i, i] = 1; the rest 0.
+
+    Args:
+        modes: n, the size of each axis.
+        rank: r.
+        order: d, the number of axes.
+        prime: p.
     """
     q = min(modes, rank - 1)
     first = np.eye(modes, rank, dtype=np.uint64)

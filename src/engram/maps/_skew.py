@@ -61,6 +61,10 @@ def skew(entries: Tensor, size: int) -> Tensor:
     ``N(N-1)/2`` entries, those above the diagonal row by row, give a real A. ``N^2`` entries give a complex one: the
     real parts above the diagonal, the imaginary parts above the diagonal, the imaginary parts on it; this is the
     basis of u(N) of Hyland and Rätsch 2017.
+
+    Args:
+        entries: N(N-1)/2 numbers, or N^2 for a complex matrix.
+        size: N.
     """
     above = size * (size - 1) // 2
     if len(entries) == above:
@@ -110,7 +114,13 @@ SKEW_LAWS: dict[str, Callable[[int, torch.Generator | None], Tensor]] = {
 
 
 def haar(size: int, generator: torch.Generator | None = None, complex: bool = False) -> Tensor:
-    """A matrix uniform on the orthogonal (or unitary) group, in double precision: QR with the signs of R put right."""
+    """A matrix uniform on the orthogonal (or unitary) group, in double precision: QR with the signs of R put right.
+
+    Args:
+        size: N, of a matrix ``(N, N)``.
+        generator: of random numbers. Default: None, torch's own.
+        complex: a unitary matrix. Default: False.
+    """
     kind = torch.complex128 if complex else torch.float64
     q, r = torch.linalg.qr(torch.randn(size, size, generator=generator, dtype=kind))
     return q * r.diagonal().sgn()
@@ -126,6 +136,12 @@ def check_law(name: str) -> str:
 def delay_matrix(size: int, alpha: float = 1.0, beta: float = 0.0, d: float = 0.0) -> Tensor:
     """Theta(alpha, beta, d): d on the diagonal, alpha below it, beta further below (Kerg 2022, Eq. 3.4.2).
 
+    Args:
+        size: N, of a matrix ``(N, N)``.
+        alpha: the entries right below the diagonal. Default: 1.0.
+        beta: those further below. Default: 0.0.
+        d: those on the diagonal. Default: 0.0.
+
     >>> delay_matrix(3, alpha=1.0, beta=0.5)
     tensor([[0.0000, 0.0000, 0.0000],
             [1.0000, 0.0000, 0.0000],
@@ -136,7 +152,13 @@ def delay_matrix(size: int, alpha: float = 1.0, beta: float = 0.0, d: float = 0.
 
 
 def henaff_copy(size: int, period: int, generator: torch.Generator | None = None) -> Tensor:
-    """Henaff's matrix for a copying problem: rotations by 2 pi l / period, l uniform in 1..period; V^period = I."""
+    """Henaff's matrix for a copying problem: rotations by 2 pi l / period, l uniform in 1..period; V^period = I.
+
+    Args:
+        size: N, of a matrix ``(N, N)``.
+        period: the number of steps after which a state comes back.
+        generator: of random numbers. Default: None, torch's own.
+    """
     turns = torch.randint(1, period + 1, (size // 2,), generator=generator)
     angle = 2 * math.pi * turns.double() / period
     matrix = torch.eye(size, dtype=torch.float64)

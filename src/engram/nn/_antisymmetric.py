@@ -18,7 +18,20 @@ from engram.nn.laws import Constant, Normal
 
 
 class AntisymmetricCell(BareCell):
-    """One layer of :class:`AntisymmetricRNN`: weight_ih ``(H, D)`` or, gated, ``(2H, D)``, weight_hh under its map."""
+    """One layer of :class:`AntisymmetricRNN`: steps of Euler's method along a stable differential equation.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        bias (bool): learn an additive bias b. Default: True.
+        epsilon (float): the step size, above 0. Default: 0.1.
+        gamma (float): the diffusion, at least 0. Default: 0.1.
+        deviation (float): sigma_w of the initial W, at least 0. Default: 1.0.
+        gated (bool): with the input gate z, which shares the recurrent matrix. Default: False.
+        options: ``initial_state``, ``laws``, ``device`` and ``dtype``, as in :class:`BareCell`.
+
+    Parameters: weight_ih ``(H, D)`` and bias ``(H)``, gated ``(2H, D)`` and ``(2H)``; weight_hh ``(H, H)``.
+    """
 
     equation = "h_t = h_{t-1} + epsilon tanh(W_hh h_{t-1} + W_ih x_t + b) [times sigmoid(W_hh h_{t-1} + W_z x_t + b_z)]"
     matrix_moves_state = False

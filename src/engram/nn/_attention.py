@@ -52,6 +52,26 @@ class Attentive(Recurrent):
 
         class LeakyRelRNN(engram.nn.Attentive):
             cell = LeakyRelCell
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        num_layers (int): L, the number of stacked layers. Default: 1.
+        bias (bool): whether the cells have a bias. Default: True.
+        batch_first (bool): input and output are ``(B, T, ...)`` in place of ``(T, B, ...)``; states are not affected.
+            Default: False.
+        dropout (float): probability with which a unit between two layers is dropped in training. Default: 0.0.
+        bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
+        output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
+        return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
+        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+            which saves memory. Default: None.
+        check_finite (bool): refuse NaN and infinity in the input. Default: False.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
+            this layer.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights, real. Default: None, torch's default.
+        options: further arguments of the cell.
     """
 
     without = ("output",)  # of complex states, and attention is real

@@ -16,10 +16,23 @@ from engram.nn.laws import Law, Normal, Uniform
 
 
 class BilinearCell(BareCell):
-    """One layer of :class:`BilinearRNN`; ``tensor`` is A ``(H, D, H)``: old state, input, new state.
+    """One layer of :class:`BilinearRNN`: the step is a product of state and input.
 
     From zero a product alone never leaves zero, so it starts at ones, and its weights are normal, of a variance that
     keeps the size of a state when inputs are about 1.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        activation (str): ``identity``, ``tanh``, ``relu`` or ``sigmoid``. Default: ``identity``.
+        residual (bool): add the input to the new state; needs D = H. Default: False.
+        initial_state (str): ``ones``, ``zero``, or ``trained``, a parameter that starts at ones. Default: ``ones``.
+        bias (bool): False: there is no bias, and True is refused. Default: False.
+        map (str): ``free``: there is no recurrent matrix, and another map is refused. Default: ``free``.
+        dtype (torch.dtype or None): of the weights. Default: None, torch's default.
+        options: ``laws`` and ``device``, as in :class:`BareCell`.
+
+    Parameters: tensor, A ``(H, D, H)``: old state, input, new state.
     """
 
     equation = "h_t = act(A x_1 h_{t-1} x_2 x_t)"

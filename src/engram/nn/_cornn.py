@@ -22,9 +22,20 @@ class CoRNNState(NamedTuple):
 
 
 class CoRNNCell(Cell):
-    """One layer of :class:`CoRNN`: weight_ih ``(H, D)``, weight_hh ``(H, H)`` of y, weight_zh ``(H, H)`` of z, bias.
+    """One layer of :class:`CoRNN`: coupled oscillators that are driven by the input.
 
-    Each starts in U(-s, s), s = 1/sqrt(D + 2H): one torch.nn.Linear of all three, as in the source's program.
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        dt (float): the time step, above 0. Default: 0.042.
+        gamma (float): the restoring force, at least 0. Default: 2.7.
+        epsilon (float): the damping, at least 0. Default: 4.7.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None.
+        options: ``bias``, ``map``, ``initial_state``, ``device`` and ``dtype``, as in :class:`Cell`.
+
+    Parameters: weight_ih ``(H, D)``, weight_hh ``(H, H)`` of y, weight_zh ``(H, H)`` of z, bias ``(H)``. Each starts in
+        U(-s, s), s = 1/sqrt(D + 2H): one torch.nn.Linear of all three, as in the source's program.
+    State: a :class:`CoRNNState`, y ``(H)`` and z ``(H)``.
     """
 
     equation = (

@@ -15,7 +15,14 @@ from engram.nn._second_order import SecondOrderCell
 class CPBilinearCell(BilinearCell):
     """One layer of :class:`CPBIRNN`: the tensor is a sum of R products, [[A, B, C]], and is never built.
 
-    ``factor_h`` and ``factor_out`` are A and C, ``(H, R)``; ``factor_x`` is B, ``(D, R)``.
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        rank (int or None): R, the number of products. Default: None, which is H.
+        options: ``activation``, ``residual``, ``initial_state``, ``bias``, ``map``, ``laws``, ``device`` and ``dtype``,
+            as in :class:`BilinearCell`.
+
+    Parameters: factor_h, A ``(H, R)``; factor_x, B ``(D, R)``; factor_out, C ``(H, R)``.
     """
 
     equation = "h_t = act(C ((A^T h_{t-1}) (B^T x_t)))"
@@ -46,7 +53,17 @@ class CPBilinearCell(BilinearCell):
 
 
 class CPCell(CPBilinearCell, SecondOrderCell):
-    """One layer of :class:`CPRNN`."""
+    """One layer of :class:`CPRNN`: the products of a :class:`CPBilinearCell`, and W_ih, W_hh and b of an RNN.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        rank (int or None): R, the number of products. Default: None, which is H.
+        options: ``activation``, ``residual``, ``initial_state``, ``bias``, ``map``, ``laws``, ``device`` and ``dtype``,
+            as in :class:`SecondOrderCell`.
+
+    Parameters: factor_h ``(H, R)``, factor_x ``(D, R)``, factor_out ``(H, R)``; weight_ih, weight_hh, bias.
+    """
 
     equation = "h_t = act(C ((A^T h_{t-1}) (B^T x_t)) + W_hh h_{t-1} + W_ih x_t + b)"
     count = "(2N + D) R + N^2"

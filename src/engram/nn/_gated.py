@@ -27,9 +27,18 @@ class OpenReset:
 
 
 class GORUCell(BareCell):
-    """One layer of :class:`GORU`: three blocks of W_ih (r, z, candidate), two of W_hh (r, z), Q under a map.
+    """One layer of :class:`GORU`: a GRU whose candidate turns the state by an orthogonal matrix.
 
-    W, U start in U(-0.01, 0.01), b_r = 2, b_z = 0, modReLU's bias 0.01 (Jing et al. 2019).
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        bias (bool): learn an additive bias b. Default: True.
+        map (str, Map, callable or None): how Q is kept orthogonal. Default: None, a product of two layers of rotations.
+        options: ``initial_state``, ``laws``, ``device`` and ``dtype``, as in :class:`BareCell`.
+
+    Parameters: weight_ih ``(3H, D)``, blocks r, z, candidate, and weight_hh ``(2H, H)``, blocks r, z, initially
+        U(-0.01, 0.01); rotation, Q ``(H, H)``; bias ``(3H)``, initially 2, 0, 0; modReLU's mod_bias ``(H)``, initially
+        0.01 (Jing et al. 2019).
     """
 
     equation = (
@@ -139,7 +148,16 @@ class GORU(Recurrent):
 
 
 class HenaffCell(Cell):
-    """One layer of :class:`HenaffRNN`: weight_ih ``(H, D)``, weight_hh ``(H, H)``, bias ``(H)``."""
+    """One layer of :class:`HenaffRNN`: the input is activated, the recurrence is linear.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        activation (str): ``identity``, ``tanh``, ``relu`` or ``sigmoid``. Default: ``relu``.
+        options: ``bias``, ``map``, ``initial_state``, ``laws``, ``device`` and ``dtype``, as in :class:`Cell`.
+
+    Parameters: weight_ih ``(H, D)``, weight_hh ``(H, H)``, bias ``(H)``.
+    """
 
     equation = "h_t = act(W_ih x_t + b) + W_hh h_{t-1}"
 

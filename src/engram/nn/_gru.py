@@ -12,7 +12,20 @@ from engram.nn._recurrent import Recurrent
 
 
 class GRUCell(GateCell):
-    """One layer of :class:`GRU`; weights as :class:`GateCell`, three blocks in torch's order r, z, n."""
+    """One layer of :class:`GRU`: the gated recurrent unit of ``torch.nn.GRU``.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        bias (bool): learn an additive bias b. Default: True.
+        layer_norm (bool): normalise the products. Default: False.
+        chrono (int or None): T_max, the longest time to be remembered, in steps. Default: None, torch's distribution of
+            biases.
+        options: ``initial_state``, ``laws``, ``device`` and ``dtype``, as in :class:`BareCell`.
+
+    Parameters, blocks r, z, n as in torch: weight_ih ``(3H, D)``, weight_hh ``(3H, H)``, bias_ih and bias_hh ``(3H)``;
+        with ``layer_norm`` gain_ih and gain_hh ``(3H)``, initially 1.
+    """
 
     equation = (
         "r, z = sigmoid(W_ih x + b_ih + W_hh h + b_hh), n = tanh(W_in x + b_in + r (W_hn h + b_hn)), "

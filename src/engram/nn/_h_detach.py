@@ -13,10 +13,20 @@ from engram.state import State
 
 
 class HDetachCell(LSTMCell):
-    """One layer of :class:`HDetachLSTM`; weights as :class:`LSTMCell`.
+    """One layer of :class:`HDetachLSTM`: an LSTM in which gradients go through h at some steps only.
 
     In training the input of the loop has one number more than that of the layer: 1 at the steps that are blocked. It is
     the same for all rows, so it is sampled where the rows of a step are known, in :meth:`run`, and not in the drive.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        p (float): the probability that a step is blocked, from 0 to 1. Default: 0.5.
+        bias (bool): learn an additive bias b. Default: True.
+        options: ``proj_size``, ``layer_norm``, ``chrono``, ``initial_state``, ``laws``, ``device`` and ``dtype``, as in
+            :class:`LSTMCell`.
+
+    Parameters and state: those of :class:`LSTMCell`.
     """
 
     equation = LSTMCell.equation + "; in training, with probability p per step, no gradient goes from the gates to h"

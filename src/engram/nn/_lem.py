@@ -21,7 +21,18 @@ class LEMState(NamedTuple):
 
 
 class LEMCell(BareCell):
-    """One layer of :class:`LEM`: weight_ih ``(4H, D)``, weight_hh ``(3H, H)`` of y, weight_zh ``(H, H)`` of z, bias."""
+    """One layer of :class:`LEM`, the long expressive memory: two states with learned time steps.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        bias (bool): learn an additive bias b. Default: True.
+        dt (float): the largest time step, above 0. Default: 1.0.
+        options: ``initial_state``, ``laws``, ``device`` and ``dtype``, as in :class:`BareCell`.
+
+    Parameters: weight_ih ``(4H, D)``, weight_hh ``(3H, H)`` of y, weight_zh ``(H, H)`` of z, bias ``(4H)``.
+    State: a :class:`LEMState`, y ``(H)`` and z ``(H)``.
+    """
 
     equation = (
         "a = dt sigmoid(W_1 y + V_1 x + b_1), b = dt sigmoid(W_2 y + V_2 x + b_2), "

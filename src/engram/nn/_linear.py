@@ -16,7 +16,21 @@ INITS: dict[str, dict[str, Law]] = {"uniform": {}, "xavier": XAVIER}
 
 
 class LinearCell(RNNCell):
-    """A layer of :class:`LinearRNN` or :class:`DepthRNN`; weight_ih ``(H, D)``, weight_hh ``(H, H)``, bias ``(H)``."""
+    """One layer of :class:`LinearRNN` or :class:`DepthRNN`, which set ``activation_in`` to ``depth``.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        activation (str): ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``. Default: ``tanh``.
+        activation_in (str): ``depth``: the recurrence is linear, as in the equation; or ``recurrence``. Default:
+            ``recurrence``.
+        output (str or None): what is shown of a complex state: ``complex``, ``real``, or ``concat``, real and imaginary
+            parts side by side, 2H features. Default: None, the state as it is.
+        dtype (torch.dtype or None): of the weights, real or complex. Default: None, torch's default.
+        options: ``bias``, ``map``, ``initial_state``, ``laws`` and ``device``, as in :class:`Cell`.
+
+    Parameters: weight_ih ``(H, D)``, weight_hh ``(H, H)``, bias ``(H)``.
+    """
 
     equation = "h_t = W_hh h_{t-1} + W_ih x_t + b, y_t = act(h_t)"
 

@@ -21,9 +21,21 @@ class LSTMState(NamedTuple):
 
 
 class LSTMCell(GateCell):
-    """One layer of :class:`LSTM`; weights as :class:`GateCell`, four blocks in torch's order i, f, g, o.
+    """One layer of :class:`LSTM`: the long short-term memory of ``torch.nn.LSTM``.
 
-    With ``proj_size`` also weight_hr ``(proj_size, H)``; with ``layer_norm`` gain_c ``(H)`` = 1 and bias_c ``(H)`` = 0.
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        proj_size (int): P, the size to which h is projected, below H; 0 for none. Default: 0.
+        bias (bool): learn an additive bias b. Default: True.
+        layer_norm (bool): normalise the products and the memory. Default: False.
+        options: ``chrono`` (as in :class:`LSTM`); ``initial_state``, ``laws``, ``device`` and ``dtype``, as in
+            :class:`BareCell`.
+
+    Parameters, blocks i, f, g, o as in torch: weight_ih ``(4H, D)``, weight_hh ``(4H, P or H)``, bias_ih and bias_hh
+        ``(4H)``; with ``proj_size`` weight_hr ``(P, H)``; with ``layer_norm`` gain_ih and gain_hh ``(4H)`` = 1, gain_c
+        ``(H)`` = 1 and bias_c ``(H)`` = 0.
+    State: an :class:`LSTMState`, h ``(P or H)`` and c ``(H)``.
     """
 
     equation = (

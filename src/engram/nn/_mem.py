@@ -21,6 +21,16 @@ class MemCell(AttentiveCell):
         s_t = f(h_t, \textstyle\sum_{i=1}^t \alpha_{i,t} h_i), \quad
         \alpha_{\cdot,t} = \mathrm{softmax}(a(s_{t-1}, h_1), \ldots, a(s_{t-1}, h_t))
 
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        align (str): ``additive``, :math:`v^\top \tanh(W_q s + W_k m)`; ``dot``, :math:`(W_q s)^\top W_k m / \sqrt{n}`;
+            or ``uniform``, all states alike. Default: ``additive``.
+        heads (int): attend in so many parts of the units, each with weights of its own. Default: 1.
+        combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, :math:`W_c [h; c]`. Default: ``sum``.
+        readout (str): what the layer shows: ``h`` or ``s``. Default: ``h``.
+        options: those of the cell.
+
     State: h ``(n)``, s ``(n)``, other fields of the cell; memory ``(steps, n)``, all states; keys ``(steps, n)``,
         :math:`W_k h` of each; made ``(steps)``, the step at which each was made, 0 where a packed row had ended; t.
     """
@@ -59,7 +69,21 @@ class MemCell(AttentiveCell):
 
 
 class MemRNNCell(MemCell, RNNCell):
-    """One layer of :class:`MemRNN`."""
+    r"""One layer of :class:`MemRNN`: an :class:`RNNCell` that attends to all states so far.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        align (str): ``additive``, :math:`v^\top \tanh(W_q s + W_k m)`; ``dot``, :math:`(W_q s)^\top W_k m / \sqrt{n}`;
+            or ``uniform``, all states alike. Default: ``additive``.
+        heads (int): attend in so many parts of the units, each with weights of its own. Default: 1.
+        combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, :math:`W_c [h; c]`. Default: ``sum``.
+        readout (str): what the layer shows: ``h`` or ``s``. Default: ``h``.
+        options: ``activation``, ``activation_in``, ``output``, ``bias``, ``map``, ``initial_state``, ``laws``,
+            ``device`` and ``dtype``, as in :class:`RNNCell`.
+
+    Parameters: those of :class:`RNNCell` and of :class:`AttentiveCell`. State: as in :class:`MemCell`.
+    """
 
     equation = (
         "h_t = act(W_hh s_{t-1} + W_ih x_t + b), s_t = f(h_t, sum_i a_i h_i), "
@@ -70,7 +94,22 @@ class MemRNNCell(MemCell, RNNCell):
 
 
 class MemLSTMCell(MemCell, LSTMCell):
-    """One layer of :class:`MemLSTM`; the memory of the LSTM is the field ``cell``."""
+    r"""One layer of :class:`MemLSTM`: an :class:`LSTMCell` that attends to all states so far.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        align (str): ``additive``, :math:`v^\top \tanh(W_q s + W_k m)`; ``dot``, :math:`(W_q s)^\top W_k m / \sqrt{n}`;
+            or ``uniform``, all states alike. Default: ``additive``.
+        heads (int): attend in so many parts of the units, each with weights of its own. Default: 1.
+        combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, :math:`W_c [h; c]`. Default: ``sum``.
+        readout (str): what the layer shows: ``h`` or ``s``. Default: ``h``.
+        options: ``proj_size``, ``bias``, ``layer_norm``, ``chrono``, ``initial_state``, ``laws``, ``device`` and
+            ``dtype``, as in :class:`LSTMCell`.
+
+    Parameters: those of :class:`LSTMCell` and of :class:`AttentiveCell`. State: as in :class:`MemCell`; the memory of
+        the LSTM is its field ``cell``.
+    """
 
     equation = (
         "h_t, cell_t = LSTM(x_t, s_{t-1}, cell_{t-1}), s_t = f(h_t, sum_i a_i h_i), a = softmax of "

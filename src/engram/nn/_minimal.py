@@ -93,7 +93,19 @@ def blocks_are_faster(steps: int, state: Tensor) -> bool:
 
 
 class MinGRUCell(MinimalCell):
-    """One layer of :class:`MinGRU`: blocks z, h."""
+    """One layer of :class:`MinGRU`: one gate, which depends on the input alone.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        bias (bool): learn an additive bias b. Default: True.
+        positive (bool): make the candidate positive. Default: False.
+        parallel (bool or None): True computes in blocks of time side by side, False step by step. Default: None,
+            whichever was faster when measured at the size of the input.
+        options: ``initial_state``, ``laws``, ``device`` and ``dtype``, as in :class:`BareCell`.
+
+    Parameters: weight_ih ``(2H, D)`` and bias ``(2H)``, blocks z, h.
+    """
 
     equation = "z_t = sigmoid(W_z x_t + b_z), h_t = (1 - z_t) h_{t-1} + z_t (W_h x_t + b_h)"
     count = "2ND"
@@ -105,7 +117,19 @@ class MinGRUCell(MinimalCell):
 
 
 class MinLSTMCell(MinimalCell):
-    """One layer of :class:`MinLSTM`: blocks f, i, h."""
+    """One layer of :class:`MinLSTM`: two gates, which depend on the input alone.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        bias (bool): learn an additive bias b. Default: True.
+        positive (bool): make the candidate positive. Default: False.
+        parallel (bool or None): True computes in blocks of time side by side, False step by step. Default: None,
+            whichever was faster when measured at the size of the input.
+        options: ``initial_state``, ``laws``, ``device`` and ``dtype``, as in :class:`BareCell`.
+
+    Parameters: weight_ih ``(3H, D)`` and bias ``(3H)``, blocks f, i, h.
+    """
 
     equation = (
         "f_t = sigmoid(W_f x_t + b_f), i_t = sigmoid(W_i x_t + b_i), "

@@ -15,9 +15,16 @@ from engram.nn.laws import Constant
 
 
 class MIRNNCell(Cell):
-    """One layer of :class:`MIRNN`: beside W_ih, W_hh and b, alpha, beta_input and beta_state, each ``(H)``.
+    """One layer of :class:`MIRNN`: input and state are multiplied, and added.
 
-    alpha = 1, beta_input = beta_state = 1/2 and b = 0 at the start (Wu et al. 2016).
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        activation (str): ``identity``, ``tanh``, ``relu`` or ``sigmoid``. Default: ``tanh``.
+        options: ``bias``, ``map``, ``initial_state``, ``laws``, ``device`` and ``dtype``, as in :class:`Cell`.
+
+    Parameters: weight_ih ``(H, D)``, weight_hh ``(H, H)``, and, each ``(H)``: alpha, beta_input, beta_state and bias,
+        initially 1, 1/2, 1/2 and 0 (Wu et al. 2016).
     """
 
     alpha: Tensor

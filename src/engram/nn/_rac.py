@@ -18,16 +18,25 @@ from engram.state import Field, State
 
 
 class RACState(NamedTuple):
-    """The state h ``(B, R)``, and W_H h: before the first step only the second exists."""
+    """The state h ``(B, R)``, and product, W_H h ``(B, R)``: before the first step only the second exists."""
 
     h: Any
     product: Any
 
 
 class RACCell(Cell):
-    """One layer of :class:`RAC`. ``start_product`` ``(R)``, if it is trained, is a = W_H h_0.
+    """One layer of :class:`RAC`, the recurrent arithmetic circuit: the state is multiplied by the input.
 
-    W_hh starts orthogonal (unitary) and W_ih in N(0, 1/D): states whose entries are about 1 stay so.
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        initial_state (str): ``ones``, W_hh h_0 = 1; or ``trained``, a parameter. Default: ``ones``.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None.
+        options: ``bias`` (which :class:`RAC` sets to False), ``map``, ``device`` and ``dtype``, as in :class:`Cell`.
+
+    Parameters: weight_ih ``(H, D)``, initially N(0, 1/D), and weight_hh ``(H, H)``, initially orthogonal (unitary):
+        states whose entries are about 1 stay so. With ``trained`` start_product ``(H)``, W_hh h_0.
+    State: a :class:`RACState`, h ``(H)`` and product, W_hh h ``(H)``.
     """
 
     equation = "h_t = (W_hh h_{t-1}) * (W_ih x_t), W_hh h_0 = 1"

@@ -30,10 +30,12 @@ class RelCell(AttentiveCell):
     No gradient goes through the screening: neither through beta nor through the choice.
 
     Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
         nu (int): the size of the short-term buffer. Default: 10.
         rho (int): the size of the relevant set; 0 for none. Default: 10.
         screen (str, Screen or callable): how states are chosen, see :class:`Screen`. Default: ``relevance``.
-        options: those of :class:`AttentiveCell` and of the cell.
+        options: ``align``, ``heads``, ``combine`` and ``readout``, as in :class:`AttentiveCell`, and those of the cell.
 
     State: h ``(n)``, s ``(n)``, other fields of the cell; memory ``(nu + rho, n)``, the buffer as a ring, then the
         relevant set; keys ``(nu + rho, n)``, :math:`W_k m` of each; score ``(nu + rho)``, beta so far, and the score in
@@ -149,7 +151,20 @@ def put(buffer: Tensor, slot: Tensor, value: Tensor) -> Tensor:
 
 
 class RelRNNCell(RelCell, RNNCell):
-    """One layer of :class:`RelRNN`."""
+    """One layer of :class:`RelRNN`: an :class:`RNNCell` that attends to recent and to relevant states.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        nu (int): the size of the short-term buffer. Default: 10.
+        rho (int): the size of the relevant set; 0 for none. Default: 10.
+        screen (str, Screen or callable): how states are chosen, see :class:`Screen`. Default: ``relevance``.
+        options: ``align``, ``heads``, ``combine`` and ``readout``, as in :class:`AttentiveCell`;
+            ``activation``, ``activation_in``, ``output``, ``bias``, ``map``, ``initial_state``,
+            ``laws``, ``device`` and ``dtype``, as in :class:`RNNCell`.
+
+    Parameters: those of :class:`RNNCell` and of :class:`AttentiveCell`. State: as in :class:`RelCell`.
+    """
 
     equation = (
         "h_t = act(W_hh s_{t-1} + W_ih x_t + b), s_t = f(h_t, sum_m a_m m), "
@@ -160,7 +175,21 @@ class RelRNNCell(RelCell, RNNCell):
 
 
 class RelLSTMCell(RelCell, LSTMCell):
-    """One layer of :class:`RelLSTM`; the memory of the LSTM is the field ``cell``."""
+    """One layer of :class:`RelLSTM`: an :class:`LSTMCell` that attends to recent and to relevant states.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        nu (int): the size of the short-term buffer. Default: 10.
+        rho (int): the size of the relevant set; 0 for none. Default: 10.
+        screen (str, Screen or callable): how states are chosen, see :class:`Screen`. Default: ``relevance``.
+        options: ``align``, ``heads``, ``combine`` and ``readout``, as in :class:`AttentiveCell`;
+            ``proj_size``, ``bias``, ``layer_norm``, ``chrono``, ``initial_state``, ``laws``, ``device`` and
+            ``dtype``, as in :class:`LSTMCell`.
+
+    Parameters: those of :class:`LSTMCell` and of :class:`AttentiveCell`. State: as in :class:`RelCell`; the memory of
+        the LSTM is its field ``cell``.
+    """
 
     equation = (
         "h_t, cell_t = LSTM(x_t, s_{t-1}, cell_{t-1}), s_t = f(h_t, sum_m a_m m), a = softmax of "

@@ -18,9 +18,21 @@ OUTPUTS = ("complex", "concat", "real")
 
 
 class RNNCell(Cell):
-    """One layer of :class:`RNN`; its parameters are those of :class:`Cell`, and ``mod_bias`` ``(H)`` for modReLU.
+    """One layer of :class:`RNN`: the additive recurrence, under any map and with any activation.
 
-    ``mod_bias`` starts in U(-0.01, 0.01); it is real also for complex weights.
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        activation (str): ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``. Default: ``tanh``.
+        activation_in (str): ``recurrence``, or ``depth``: the recurrence is linear and only the output is activated.
+            Default: ``recurrence``.
+        output (str or None): what is shown of a complex state: ``complex``, ``real``, or ``concat``, real and imaginary
+            parts side by side, 2H features. Default: None, the state as it is.
+        dtype (torch.dtype or None): of the weights, real or complex. Default: None, torch's default.
+        options: ``bias``, ``map``, ``initial_state``, ``laws`` and ``device``, as in :class:`Cell`.
+
+    Parameters: those of :class:`Cell`; with ``modrelu`` mod_bias ``(H)``, initially U(-0.01, 0.01), real also for
+        complex weights.
     """
 
     equation = "h_t = act(W_hh h_{t-1} + W_ih x_t + b)"

@@ -24,17 +24,38 @@ NORMS: dict[str, Any] = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none":
 
 
 class S4State(NamedTuple):
-    """The last output ``(B, H)``, and the states of the systems ``(B, H, N/2, 2)``: real and imaginary part of N/2
-    complex numbers, of each conjugate pair one."""
+    """The last output ``(B, H)``, and memory, the states of the systems ``(B, H, N/2, 2)``: real and imaginary part of
+    N/2 complex numbers, of each conjugate pair one."""
 
     output: Any
     memory: Any
 
 
 class S4DCell(BareCell):
-    """One block: norm, H systems, GELU, a linear map to 2H with GLU, and a residual connection around them all.
+    """One block of :class:`S4D`: norm, H systems, GELU, a linear map to 2H with GLU, and a residual connection.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        bias (bool): of the linear maps. Default: True.
+        state_size (int): N, even: states come in conjugate pairs. Default: 64.
+        n_ssm (int or None): S, the copies of lambda and B, each shared by H/S features. Default: None, one per feature.
+        init (str): of lambda: ``legs``, ``lin``, ``inv`` or ``real``. Default: ``legs``.
+        discretization (str or None): ``zoh`` or ``bilinear``. Default: None, which is ``zoh``.
+        dt_min (float): Delta starts log-uniform between dt_min and dt_max. Default: 0.001.
+        dt_max (float): see dt_min. Default: 0.1.
+        dt_transform (str): Delta is the ``exp`` or the ``softplus`` of its weight. Default: ``exp``.
+        norm (str): ``layer``, ``batch`` (statistics over all steps and rows) or ``none``. Default: ``layer``.
+        prenorm (bool): normalise before the systems; False: after the residual sum. Default: True.
+        block_dropout (float): probability of dropout before and after the GELU, and of the branch. Default: 0.0.
+        two_sided (bool): a second kernel reads what is yet to come, on whole sequences only. Default: False.
+        mode (str): ``convolution``, or ``recurrence``, step by step; both give the same. Default: ``convolution``.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights, real. Default: None, torch's default.
 
     Parts: encoder (a linear map from D to H, where they differ), norm, space (the weights of the systems), mix.
+    State: an :class:`S4State`, the last output ``(H)`` and memory ``(H, N/2, 2)``.
     """
 
     count = "H N + 2 N S"
@@ -171,7 +192,30 @@ def _state(output: Tensor, memory: Tensor) -> S4State:
 
 
 class S4Cell(S4DCell):
-    """The block of :class:`S4DCell` around systems that are diagonal plus low rank."""
+    """One block of :class:`S4`: that of :class:`S4DCell`, around systems that are diagonal plus low rank.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        bias (bool): of the linear maps. Default: True.
+        state_size (int): N, even: states come in conjugate pairs. Default: 64.
+        n_ssm (int or None): S, the copies of lambda and B, each shared by H/S features. Default: None, one per feature.
+        init (str): of lambda: ``legs``, the only one. Default: ``legs``.
+        discretization (str or None): ``bilinear``, the only one. Default: None, which is ``bilinear``.
+        dt_min (float): Delta starts log-uniform between dt_min and dt_max. Default: 0.001.
+        dt_max (float): see dt_min. Default: 0.1.
+        dt_transform (str): Delta is the ``exp`` or the ``softplus`` of its weight. Default: ``exp``.
+        norm (str): ``layer``, ``batch`` (statistics over all steps and rows) or ``none``. Default: ``layer``.
+        prenorm (bool): normalise before the systems; False: after the residual sum. Default: True.
+        block_dropout (float): probability of dropout before and after the GELU, and of the branch. Default: 0.0.
+        two_sided (bool): a second kernel reads what is yet to come, on whole sequences only. Default: False.
+        mode (str): ``convolution``, or ``recurrence``, step by step; both give the same. Default: ``convolution``.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights, real. Default: None, torch's default.
+
+    State: an :class:`S4State`, the last output ``(H)`` and memory ``(H, N/2, 2)``.
+    """
 
     count = "H N + 3 N S"
 

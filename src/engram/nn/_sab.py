@@ -17,8 +17,8 @@ from engram.state import Field
 
 
 class SABState(NamedTuple):
-    """h and c ``(B, H)``; the context that was added to h ``(B, H)``; of every past step its h ``(B, steps, H)`` and
-    whether it is stored ``(B, steps)``; the number of steps so far ``(B)``."""
+    """h and c ``(B, H)``; the context that was added to h ``(B, H)``; past, the h of every past step
+    ``(B, steps, H)``; stored, whether it is stored ``(B, steps)``; time, the number of steps so far ``(B)``."""
 
     h: Any
     c: Any
@@ -29,7 +29,25 @@ class SABState(NamedTuple):
 
 
 class SABCell(LSTMCell):
-    """One layer of :class:`SAB`; weights as :class:`LSTMCell`, and weight_score ``(2H)``, initially N(0, 0.01^2)."""
+    """One layer of :class:`SAB`: an LSTM with sparse attention to stored states.
+
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        k (int): how many scores are compared, at least 1; k - 1 states are read. Default: 10.
+        attn_every (int): store one state in so many. Default: 2.
+        trunc (int): steps after which the gradient of h and c is cut; 0 for never. Default: 10.
+        chrono (int or None): T_max, the longest time to be remembered, in steps. Default: None, torch's distribution of
+            biases.
+        bias (bool): learn an additive bias b. Default: True.
+        initial_state (str): ``zero``, or ``trained``, the parameters start_h and start_c. Default: ``zero``.
+        laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None.
+        device (torch.device, str or None): of the weights. Default: None, torch's default.
+        dtype (torch.dtype or None): of the weights, real. Default: None, torch's default.
+
+    Parameters: those of :class:`LSTMCell`, and weight_score ``(2H)``, initially N(0, 0.01^2).
+    State: a :class:`SABState`, whose memory grows by every step. Output: h and context side by side, 2H features.
+    """
 
     equation = (
         "hat, c' = LSTM(x, h, c), a_i = w^T tanh([hat; m_i]) of stored m_i, a_k the k-th largest, "

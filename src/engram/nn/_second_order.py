@@ -11,9 +11,19 @@ from engram.nn._recurrent import Recurrent
 
 
 class SecondOrderCell(BilinearCell):
-    """One layer of :class:`SecondOrderRNN`: the tensor of a :class:`BilinearCell`, and W_ih, W_hh, b of an RNN.
+    """One layer of :class:`SecondOrderRNN`: the product of a :class:`BilinearCell`, and W_ih, W_hh and b of an RNN.
 
-    All weights start in U(-1/sqrt(H), 1/sqrt(H)).
+    Args:
+        input_size (int): D, the number of input features per step.
+        hidden_size (int): H, the number of hidden units.
+        activation (str): ``identity``, ``tanh``, ``relu`` or ``sigmoid``. Default: ``tanh``.
+        residual (bool): add the input to the new state; needs D = H. Default: False.
+        initial_state (str): ``zero``, ``ones``, or ``trained``, a parameter that starts at ones. Default: ``zero``.
+        bias (bool): learn an additive bias b. Default: True.
+        map (str, Map or callable): what W_hh stays during training, as in :class:`Cell`. Default: ``free``, any matrix.
+        options: ``laws``, ``device`` and ``dtype``, as in :class:`BareCell`.
+
+    Parameters, each initially U(-1/sqrt(H), 1/sqrt(H)): tensor ``(H, D, H)``, weight_ih, weight_hh, bias.
     """
 
     equation = "h_t = act(A x_1 h_{t-1} x_2 x_t + W_hh h_{t-1} + W_ih x_t + b)"

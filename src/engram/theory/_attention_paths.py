@@ -27,7 +27,9 @@ class ClosedForms:
     """
 
     variant: Variant
+    """The kind of recurrence."""
     weights: Weights
+    """Its numbers, float64 or exact."""
     inputs: Array
     """x_1 ... x_T, ``(T, m)``."""
     run: RollOut
@@ -138,7 +140,14 @@ Step = Callable[[int, int], Array]
 
 
 def sum_over_paths(E: Step, F: Step, t: int, end: int) -> Array:
-    """ds_end/dh_t as the sum over all 2^(end - t) paths (Proposition B.1.7)."""
+    """ds_end/dh_t as the sum over all 2^(end - t) paths (Proposition B.1.7).
+
+    Args:
+        E: E(t, tau), what leaves h_t and arrives at s_tau (:meth:`ClosedForms.E`).
+        F: F(tau, sigma), one jump from s_sigma to s_tau (:meth:`ClosedForms.F`).
+        t: the step of h_t.
+        end: the step of s_end.
+    """
     total = E(t, end)
     for length in range(1, end - t + 1):
         for visited in combinations(range(t, end), length):
@@ -150,7 +159,14 @@ def sum_over_paths(E: Step, F: Step, t: int, end: int) -> Array:
 
 
 def by_recursion(E: Step, F: Step, t: int, end: int) -> list[Array]:
-    """ds_t/dh_t ... ds_end/dh_t by C_tau = E(t, tau) + sum_{t <= sigma < tau} F(tau, sigma) C_sigma."""
+    """ds_t/dh_t ... ds_end/dh_t by C_tau = E(t, tau) + sum_{t <= sigma < tau} F(tau, sigma) C_sigma.
+
+    Args:
+        E: E(t, tau), what leaves h_t and arrives at s_tau (:meth:`ClosedForms.E`).
+        F: F(tau, sigma), one jump from s_sigma to s_tau (:meth:`ClosedForms.F`).
+        t: the step of h_t.
+        end: the step of s_end.
+    """
     found: list[Array] = []
     for tau in range(t, end + 1):
         found.append(added([E(t, tau), *(F(tau, sigma) @ C for sigma, C in enumerate(found, t))]))

@@ -72,10 +72,13 @@ class Attentive:
     """A recurrence with its weights, inputs and functions."""
 
     variant: Variant
+    """The kind of recurrence."""
     weights: Weights
+    """Its numbers, of the kind of the inputs."""
     inputs: Sequence[Any]
     """x_1, x_2, ..., ``(m)``."""
     functions: Functions
+    """tanh and exp of such numbers."""
 
     def hidden(self, step: int, before: Any) -> Any:
         """h_t from s_{t-1}."""

@@ -60,7 +60,13 @@ class Autograd:
 
 
 class DualNumbers(Symbols):
-    """Dual numbers modulo a prime, with symbols for the values of tanh and exp (:class:`engram.exact.Dual`)."""
+    """Dual numbers modulo a prime, with symbols for the values of tanh and exp (:class:`engram.exact.Dual`).
+
+    Args:
+        prime: p.
+        seed: random seed of the values.
+        purpose: of the first value (:func:`engram.exact.sample`); each further one takes the next.
+    """
 
     def variables(self, values: Sequence[Array]) -> list[Dual]:
         return variables(values)
@@ -109,14 +115,21 @@ class Problem(NamedTuple):
     """Numbers of one kind, float64 or exact, that make up a run and a loss."""
 
     weights: Weights
+    """Of the recurrence."""
     inputs: Array
-    """``(T, m)``."""
+    """x_1 ... x_T, ``(T, m)``."""
     readout: Array
     """r, ``(T, n)``, of the loss sum_t r_t s_t."""
 
 
 def differentiate(variant: Variant, problem: Problem, how: Differentiation) -> Derivatives:
-    """All derivatives of a run, by differentiating it as it is and psi by itself."""
+    """All derivatives of a run, by differentiating it as it is and psi by itself.
+
+    Args:
+        variant: the kind of recurrence.
+        problem: its weights and inputs, and the readout of the loss.
+        how: :class:`Autograd` or :class:`DualNumbers`.
+    """
     steps = len(problem.readout)
     zero = problem.readout[0] * 0
     arrays = [*problem.weights, *problem.inputs, *[zero] * (2 * steps + 1)]

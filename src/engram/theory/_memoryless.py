@@ -41,6 +41,7 @@ class SearchResult(NamedTuple):
     """The best network of a search."""
 
     candidate: Candidate
+    """Its weights."""
     residual: float
     """The root mean square of y - act(x) on new sequences."""
     share: float

@@ -59,7 +59,15 @@ def shift_register(
 
 
 def check_lag(lag: int, most: int, hidden: int, depth: int | None, channels: int) -> None:
-    """Refuse a lag above ``most``, the largest at these sizes, and say what would help."""
+    """Refuse a lag above ``most``, the largest at these sizes, and say what would help.
+
+    Args:
+        lag: p, the steps between an input and its copy.
+        most: the largest lag.
+        hidden: n, the units of a layer.
+        depth: L, the layers; None: any number of them.
+        channels: d, the numbers that are copied.
+    """
     if lag <= most:
         return
     layers = "any number of layers" if depth is None else f"{depth} layer{'s' * (depth != 1)}"

@@ -34,6 +34,11 @@ def largest_lag(hidden: int, depth: int, channels: int = 1) -> int:
 def least_hidden(lag: int, depth: int, channels: int = 1) -> int:
     """The fewest units per layer with which L layers copy d numbers p steps later: d + ceil(p d / L).
 
+    Args:
+        lag: p, the steps between an input and its copy.
+        depth: L, the layers.
+        channels: d, the numbers that are copied.
+
     >>> [least_hidden(8, depth, 5) for depth in (1, 2, 4, 8)]
     [45, 25, 15, 10]
     """

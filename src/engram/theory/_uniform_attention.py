@@ -26,10 +26,14 @@ FAR = 10_000
 
 
 def responses(eigenvalue: Any, step: int = 1) -> Iterator[Any]:
-    """p_0, p_1, ...: the change of s_t, s_{t+1}, ... per change of h_t, t = ``step``, in the eigenvalue's direction.
+    """p_0, p_1, ...: the change of s_t, s_{t+1}, ... per change of h_t in the eigenvalue's direction.
 
-    With m for the change of h_1 + ... + h_tau: s = h + m/tau, then h = lambda s, then m = m + h. ``eigenvalue`` is any
-    number: complex, an array of several, a fraction, or a polynomial x, which gives chi_k as coefficients.
+    With m for the change of h_1 + ... + h_tau: s = h + m/tau, then h = lambda s, then m = m + h.
+
+    Args:
+        eigenvalue: lambda, any number: complex, an array of several, a fraction, or a polynomial x, which gives chi_k
+            as coefficients.
+        step: t, at least 1.
     """
     one = eigenvalue**0
     h, m, tau = one, one, check_size("step", step)
@@ -51,7 +55,14 @@ def symmetric(numbers: Iterable[Fraction], most: int) -> list[Fraction]:
 
 
 def omega(step: int, first: int, end: int, length: int) -> Fraction:
-    """omega_{l:k}(s): the sum of the products of s different ones of 1/(t+l), ..., 1/(t+k-1) (Eq. B.1.121)."""
+    """omega_{l:k}(s): the sum of the products of s different ones of 1/(t+l), ..., 1/(t+k-1) (Eq. B.1.121).
+
+    Args:
+        step: t.
+        first: l, where the sum begins.
+        end: k, where it ends, exclusive.
+        length: s, the factors of a product.
+    """
     return symmetric((Fraction(1, step + i) for i in range(first, end)), length)[length]
 
 
@@ -59,6 +70,11 @@ def theta(step: int, end: int, length: int) -> Fraction:
     """theta_{0:k}(s), the weight of paths of s factors that have not yet reached k (Eqs. B.1.122, B.1.191).
 
     theta_k(s+1) = theta_{k-1}(s) + sum_{s<=j<k} theta_j(s)/(t+j), theta_k(0) = 1.
+
+    Args:
+        step: t, where the paths begin.
+        end: k, the steps from there to the end.
+        length: s, how often a path passes V.
     """
     row = [Fraction(1)] * (end + 1)  # theta_k(s) for k = 0 .. end
     for s in range(length):
@@ -73,6 +89,11 @@ def theta(step: int, end: int, length: int) -> Fraction:
 def chi(step: int, end: int, length: int) -> Fraction:
     """chi_{0:k}(s), the weight of all paths from h_t to s_{t+k} that pass V s times (Eqs. B.1.117, B.1.124).
 
+    Args:
+        step: t, where the paths begin.
+        end: k, the steps from there to the end.
+        length: s, how often a path passes V.
+
     >>> [str(chi(1, 2, s)) for s in range(3)]
     ['1/3', '4/3', '4']
     """
@@ -81,7 +102,13 @@ def chi(step: int, end: int, length: int) -> Fraction:
 
 
 def theta_bounds(step: int, end: int, length: int) -> tuple[Fraction, Fraction]:
-    """Lemma B.1.28: sum_r C(s,r) omega_{s-r:k}(r) <= theta_{0:k}(s) <= sum_r C(s,r) omega_{0:k-s+r}(r)."""
+    """Lemma B.1.28: sum_r C(s,r) omega_{s-r:k}(r) <= theta_{0:k}(s) <= sum_r C(s,r) omega_{0:k-s+r}(r).
+
+    Args:
+        step: t, where the paths begin.
+        end: k, the steps from there to the end.
+        length: s, how often a path passes V.
+    """
     s, k = length, end
     low = (comb(s, r) * omega(step, s - r, k, r) for r in range(s + 1))
     high = (comb(s, r) * omega(step, 0, k - s + r, r) for r in range(s + 1))
@@ -89,7 +116,13 @@ def theta_bounds(step: int, end: int, length: int) -> tuple[Fraction, Fraction]:
 
 
 def chi_bounds(step: int, end: int, length: int) -> tuple[Fraction, Fraction]:
-    """Lemma B.1.31: the bounds with C(s+1, r+1), divided by t+k below and t+k-s above; and 1 more if k = s."""
+    """Lemma B.1.31: the bounds with C(s+1, r+1), divided by t+k below and t+k-s above; and 1 more if k = s.
+
+    Args:
+        step: t, where the paths begin.
+        end: k, the steps from there to the end.
+        length: s, how often a path passes V.
+    """
     s, k = length, end
     low = sum((comb(s + 1, r + 1) * omega(step, s - r, k, r) for r in range(s + 1)), Fraction(0))
     high = sum((comb(s + 1, r + 1) * omega(step, 0, k - s + r, r) for r in range(s + 1)), Fraction(0))
@@ -101,6 +134,10 @@ def decay_exponent(eigenvalue: complex, combine: str = "sum") -> float:
 
     The printed exponents, -1 and lambda - 1 (Proposition B.1.33), are right for lambda = 0 only: summed over all
     lengths, Lemma B.1.32 gives (1-lambda)^-2 T^(lambda/(1-lambda)) / T.
+
+    Args:
+        eigenvalue: lambda, of V.
+        combine: ``sum``, s = h + c, or ``mean``, s = (h + c) / 2.
 
     >>> decay_exponent(-0.5), decay_exponent(0.5), decay_exponent(1.0, combine="mean")
     (-1.3333333333333335, 0.0, 0.0)
@@ -117,7 +154,14 @@ def decay_exponent(eigenvalue: complex, combine: str = "sum") -> float:
 def measured_exponents(
     eigenvalues: Iterable[complex], step: int = 5, combine: str = "sum", far: int = FAR
 ) -> list[float]:
-    """log2 |p_{2T} / p_T| at T = ``far`` for every eigenvalue: :func:`decay_exponent`, but for an error of O(1/T)."""
+    """log2 |p_{2T} / p_T| at T = ``far`` for every eigenvalue: :func:`decay_exponent`, but for an error of O(1/T).
+
+    Args:
+        eigenvalues: lambda, several.
+        step: t, at least 1.
+        combine: ``sum``, s = h + c, or ``mean``, s = (h + c) / 2.
+        far: T, above t.
+    """
     half = 1 + COMBINATIONS.index(check_choice("combine", combine, COMBINATIONS))
     values = np.array([*eigenvalues], dtype=complex) / half
     check_size("far", far, least=check_size("step", step) + 1)
