@@ -12,7 +12,7 @@ from engram import loops
 from engram.checks import check_contract
 from engram.errors import OptionError
 from engram.loops import _linear_scan
-from engram.nn import RNN, DepthRNN, LinearRNN
+from engram.nn import RNN, DepthRNN, LinearCell, LinearRNN, Recurrent
 from tiers import slow, slow_but
 
 
@@ -143,6 +143,21 @@ def test_blocks_are_the_loop(steps: int, dtype: torch.dtype, reverse: bool) -> N
         torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=1e-10)
 
 
+def test_a_layer_of_ones_own_with_this_cell_is_linear() -> None:
+    """It had the defaults of RNNCell, a tanh in the recurrence, which blocks of time left out."""
+
+    class Own(Recurrent):
+        cell = LinearCell
+
+    layer = Own(3, 4, dtype=torch.float64)
+    x = randn(1024, 1, 3)
+    with loops.use("torch"):
+        found = layer(x)[0]
+    with loops.use("plain"):
+        torch.testing.assert_close(found, layer(x)[0], atol=1e-10, rtol=0)
+    torch.testing.assert_close(layer(2 * x)[0] - found, found - layer(0 * x)[0], atol=1e-10, rtol=0)
+
+
 def test_where_blocks_run() -> None:
     """Never beside a compiled loop, never for packed rows, only where they were measured to be faster."""
     x, w = torch.zeros(1024, 2, 3), torch.zeros(4, 4)
@@ -160,6 +175,7 @@ def test_where_blocks_run() -> None:
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "activation": (lambda: LinearRNN(2, 3, activation="tanh"), "LinearRNN has no activation, got activation='tanh'"),
     "place": (lambda: DepthRNN(2, 3, activation_in="recurrence"), "DepthRNN has a linear recurrence"),
+    "place of a cell": (lambda: LinearCell(2, 3, activation_in="recurrence"), "LinearCell has a linear recurrence"),
     "init": (lambda: LinearRNN(2, 3, init="xaver"), "unknown init 'xaver': expected one of uniform, xavier"),
     "option": (lambda: DepthRNN(2, 3, inits="xavier"), "Did you mean 'init'"),
 }

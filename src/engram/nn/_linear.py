@@ -3,6 +3,7 @@
 import copy
 from typing import Any, ClassVar, Unpack
 
+import torch
 from torch import Tensor
 
 from engram.errors import OptionError, check_choice
@@ -16,14 +17,13 @@ INITS: dict[str, dict[str, Law]] = {"uniform": {}, "xavier": XAVIER}
 
 
 class LinearCell(RNNCell):
-    """One layer of :class:`LinearRNN` or :class:`DepthRNN`, which set ``activation_in`` to ``depth``.
+    """One layer of :class:`LinearRNN`, and with an activation of :class:`DepthRNN`.
 
     Args:
         input_size (int): D, the number of input features per step.
         hidden_size (int): H, the number of hidden units.
-        activation (str): ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``. Default: ``tanh``.
-        activation_in (str): ``depth``: the recurrence is linear, as in the equation; or ``recurrence``. Default:
-            ``recurrence``.
+        activation (str): ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``. Default: ``identity``.
+        activation_in (str): ``depth``; for ``recurrence`` use :class:`RNNCell`. Default: ``depth``.
         output (str or None): what is shown of a complex state: ``complex``, ``real``, or ``concat``, real and imaginary
             parts side by side, 2H features. Default: None, the state as it is.
         dtype (torch.dtype or None): of the weights, real or complex. Default: None, torch's default.
@@ -33,6 +33,31 @@ class LinearCell(RNNCell):
     """
 
     equation = "h_t = W_hh h_{t-1} + W_ih x_t + b, y_t = act(h_t)"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        activation: str = "identity",
+        activation_in: str = "depth",
+        output: str | None = None,
+        dtype: torch.dtype | None = None,
+        **options: Any,
+    ) -> None:
+        if activation_in != "depth":
+            raise OptionError(
+                f"{type(self).__name__} has a linear recurrence, got activation_in={activation_in!r}. Use RNNCell"
+            )
+        super().__init__(
+            input_size,
+            hidden_size,
+            activation=activation,
+            activation_in=activation_in,
+            output=output,
+            dtype=dtype,
+            **options,
+        )
 
     def run(self, input: Tensor, state: Tensor, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
         if not in_blocks(input, self.weight_hh, sizes):
