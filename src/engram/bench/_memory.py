@@ -21,9 +21,12 @@ def peak_memory(kind: Kind, size: Size, executor: str = "auto") -> float:
 
 def in_child(program: str) -> float:
     """The number that a fresh process prints."""
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    return float(printed_by_child(program))
+
+
+def printed_by_child(program: str) -> str:
+    """What a fresh process prints."""
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
 
 def step_memory(kind: Kind, size: Size, executor: str) -> float:
