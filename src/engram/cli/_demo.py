@@ -53,7 +53,9 @@ class Demo:
             f"Copying problem: 10 symbols, {self.delay} blank steps, recall. Without memory the loss stays at "
             f"{task.memoryless_baseline:.3f} and the recall at {task.chance:.1%}."
         )
-        with without_denormals():  # the LSTM's vanishing gradient would make it several times slower
+        # On a busy machine two threads of torch.nn.LSTM wait for each other: ten minutes in place of half a one. And
+        # denormals, of its vanishing gradient, would make it several times slower.
+        with without_denormals(1):
             self._train(task, runners, console)
         exam = task.sample(1000, torch.Generator().manual_seed(self.seed + 1))
         for name, runner in runners.items():
