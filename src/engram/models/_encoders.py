@@ -28,7 +28,11 @@ class Identity(nn.Module):
 
 
 class OneHot(nn.Module):
-    """Symbols ``(...)`` to ``(..., K)``: 1 at the symbol, else 0."""
+    """Symbols ``(...)`` to ``(..., K)``: 1 at the symbol, else 0.
+
+    Args:
+        vocabulary: K, the number of symbols.
+    """
 
     reference: Tensor
 

@@ -65,13 +65,17 @@ class Entry:
     kind: type[nn.Module]
     """The class; it becomes the core of a network."""
     equation: str
+    """Its step, in one line."""
     parameters: str
     """How many recurrent parameters it has."""
     step_cost: str
+    """What one step costs for one sequence."""
     build_cost: str
     """What its matrix costs to build, once per call; - where nothing is built."""
     source: str
+    """The paper it is of."""
     good_for: str
+    """When to take it, in a few words."""
 
     @property
     def options(self) -> dict[str, Option]:

@@ -25,11 +25,15 @@ class Spread:
     """A number over the runs of a group."""
 
     mean: float
+    """Over the runs that have it."""
     deviation: float | None
     """Standard deviation of the sample; None of one run."""
     least: float
+    """The smallest."""
     most: float
+    """The largest."""
     count: int
+    """How many runs have it."""
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> "Spread | None":
@@ -46,7 +50,9 @@ class ComparedRun:
     """A run with its curves: points (step, value) by split and score."""
 
     folder: Path
+    """Its directory."""
     row: Row
+    """What a list of runs says of it."""
     curves: dict[str, dict[str, Points]]
 
     def curve(self, score: str) -> Points:
@@ -68,11 +74,17 @@ class Group:
     settings: dict[str, Any]
     """Those settings by name; None where a run has no such setting."""
     runs: tuple[ComparedRun, ...]
+    """In the order in which they were given."""
     score: Spread | None
+    """The metric of the task; this and the next three are None if no run has it."""
     loss: Spread | None
+    """The loss of the best weights."""
     seconds: Spread | None
+    """Of training."""
     steps: Spread | None
+    """Optimiser steps that were made."""
     parameters: int | None
+    """Trainable numbers of the network."""
 
     @property
     def first(self) -> Row:
@@ -93,6 +105,7 @@ class Comparison:
     """What :func:`compare_runs` finds."""
 
     groups: tuple[Group, ...]
+    """The best first, where scores can be compared."""
     differs: tuple[str, ...]
     """The settings in which groups differ."""
 

@@ -25,6 +25,7 @@ class Contents:
     files: tuple[str, ...]
     """Every plain file, by its path within the directory."""
     folders: tuple[str, ...]
+    """Every folder, likewise."""
     links: tuple[str, ...]
     """Links, pipes and the like, which nobody follows or opens."""
     size: int

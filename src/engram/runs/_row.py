@@ -34,10 +34,15 @@ class Row:
     reason: str = ""
     """Why it is damaged, failed or stopped."""
     task: str = ""
+    """The name of what was learned."""
     model: str = ""
+    """The name of what learned it."""
     hidden: int | None = None
+    """Units of a layer; this and what follows is None where run.json does not say it."""
     layers: int | None = None
+    """Layers on top of each other."""
     seed: int | None = None
+    """Of weights, data and dropout."""
     metric: str = ""
     """The score that people quote for this task."""
     score: float | None = None
@@ -47,11 +52,15 @@ class Row:
     chance: float | None = None
     """That metric without memory."""
     loss: float | None = None
+    """The loss of the best weights, on the same split as the score."""
     memoryless_baseline: float | None = None
     """The loss without memory."""
     step: int | None = None
+    """How far it is, in optimiser steps."""
     steps: int | None = None
+    """How far it is to go."""
     parameters: int | None = None
+    """Trainable numbers of the network."""
     seconds: float | None = None
     """Of training."""
     created: float | None = None

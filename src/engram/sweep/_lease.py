@@ -28,7 +28,12 @@ MOST_BYTES = 4096
 
 
 class Lease:
-    """The lease of a folder, held by this process. :meth:`take` takes it, :meth:`release` gives it back."""
+    """The lease of a folder, held by this process. :meth:`take` takes it, :meth:`release` gives it back.
+
+    Args:
+        folder: what is leased.
+        number: of the lease: each one taken over from a dead owner has the next number.
+    """
 
     def __init__(self, folder: Path, number: int) -> None:
         self.path, self.number = folder / f"lease.{number}", number
@@ -101,7 +106,12 @@ class Lease:
 
 
 class Watch:
-    """Looks at leases again and again, and tells which are dead."""
+    """Looks at leases again and again, and tells which are dead.
+
+    Args:
+        seconds: without a sign of life, after which an owner on another machine counts as dead.
+        clock: what tells the time, in seconds.
+    """
 
     def __init__(self, seconds: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self.clock = LEASE_SECONDS if seconds is None else seconds, clock

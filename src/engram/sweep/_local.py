@@ -48,6 +48,11 @@ class Local:
 
     Each has the threads that its runs are set to; torch's own pools are kept to that number too, so that processes do
     not take each other's cores.
+
+    Args:
+        workers: how many; 0: one for every ``threads`` cores.
+        threads: of each run.
+        log: a file for what the processes print; default: nowhere.
     """
 
     def __init__(self, workers: int = 0, threads: int = 1, log: Path | None = None) -> None:

@@ -30,6 +30,7 @@ class Planned:
     values: dict[str, Any]
     """What the table shows of its settings, by name."""
     settings: Settings
+    """All that it is trained with."""
     identity: str
     """The hash of all that decides its result."""
     ladder: int = -1
@@ -57,6 +58,7 @@ class Plan:
     """The runs of a sweep, in the order of its file."""
 
     name: str
+    """What tables and messages call it."""
     runs: tuple[Planned, ...]
     varied: tuple[str, ...]
     """The columns that tell runs apart; the seed is last."""
@@ -65,6 +67,7 @@ class Plan:
     over: str = ""
     """What the ladder goes over."""
     retries: int = 2
+    """How often a run that fails is tried again."""
     pruned: Mapping[str, int] = field(default_factory=dict)
     """In a search: the runs that ended early, by identity, and the step."""
     search: Any = None

@@ -38,7 +38,12 @@ class Trial:
 
 
 class Trials:
-    """The trials of a search so far. :meth:`advance` asks for more as far as results are there."""
+    """The trials of a search so far. :meth:`advance` asks for more as far as results are there.
+
+    Args:
+        file: a sweep file with a search.
+        allow: packages and files whose code the runs may import.
+    """
 
     def __init__(self, file: SweepFile, allow: Sequence[str] = ()) -> None:
         if file.search is None:

@@ -48,10 +48,12 @@ class Search:
     space: dict[str, Range] = field(default_factory=dict)
     """By the names of the flags, in the order of the file, in which they are sampled."""
     trials: int = 20
+    """How many points of the space are tried."""
     parallel: int = 4
     """Trials that are asked for at once. It belongs to the file: a trial knows the results of the batches before its
     own and no others, so that what is tried depends neither on the engine nor on who is done first."""
     sampler: str = "tpe"
+    """The method of optuna that chooses the next points: tpe or random."""
     seed: int = 0
     """Of the sampler; the seeds of the runs are those of the file, and the value of a trial is their mean."""
     metric: str = "valid_loss"

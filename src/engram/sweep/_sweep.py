@@ -37,10 +37,15 @@ class Sweep:
 
     plan: Plan
     out: Path
+    """The folder of the sweep; each run has a folder below it."""
     engine: Engine
+    """Where jobs are done: :class:`Local`, or one of a cluster."""
     allow: Sequence[str] = ()
+    """Packages and files outside engram whose code the runs may use."""
     observe: Observe = lambda *_: None
+    """Is told each thing that happens: see :data:`Observe`."""
     watch: Watch = field(default_factory=Watch)
+    """Tells which runs of other processes are dead."""
     results: dict[str, Result] = field(default_factory=dict)
     """By key: what is done."""
     failed: dict[str, str] = field(default_factory=dict)

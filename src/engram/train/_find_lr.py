@@ -31,6 +31,7 @@ class RateTest:
     """What a range test measured, one entry per step, and the rate that follows from it."""
 
     rates: tuple[float, ...]
+    """The learning rate of each step."""
     losses: tuple[float, ...]
     """Of each step, before its update: the loss at ``rates[k]`` is what the rates before it led to."""
     smoothed: tuple[float, ...]

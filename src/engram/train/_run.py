@@ -67,7 +67,13 @@ def resume(
 ) -> RunDirectory:
     """Go on with a run that was stopped, killed or failed; or train one that is done for more ``steps`` in all.
 
-    ``allow`` has the packages and files of a run with code outside engram: they are not imported else.
+    Args:
+        folder: the run directory.
+        steps: how many in all; default: as many as it was started with.
+        show: print a line of progress.
+        observe: measures the network every ``probe_every`` steps, such as :func:`engram.probe.watch`.
+        allow: the packages and files of a run with code outside engram: they are not imported else.
+        tell: is called after every step with its number and the loss, with one process.
     """
     run = RunDirectory(folder, allow)
     if steps is not None:

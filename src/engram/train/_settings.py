@@ -39,9 +39,13 @@ class Settings:
     """
 
     task: Task
+    """What is learned."""
     model: Model = field(default_factory=Model)
+    """What learns it."""
     optimiser: Optimiser = field(default_factory=Optimiser)
+    """How weights are changed: method, rates, schedule."""
     budget: Budget = field(default_factory=Budget)
+    """How long: steps, batches, validations, when to stop."""
     machine: Machine = field(default_factory=Machine)
     seed: int = 0
     """Random seed for weights, data and dropout."""

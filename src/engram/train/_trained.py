@@ -50,6 +50,7 @@ def evaluate(
         split: ``train``, ``valid``, ``test`` or another exam of the task; left out, all exams.
         best: the weights of the best validation, not the last.
         allow: packages and files of a run with code outside engram.
+        after_batch: is told the number of each batch that is done.
         options: options of the task to change: a network trained at delay 100 is tested at ``delay=2000``.
     """
     run = RunDirectory(folder, allow)
