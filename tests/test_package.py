@@ -1,17 +1,22 @@
 """The package as a whole: one version, what ships, what must never be written down."""
 
+import importlib
+import inspect
 import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields, is_dataclass
 from importlib import metadata, resources
 from pathlib import Path
 
 import pytest
+from docstring_parser import parse_from_object
 
 import engram
 
 ROOT = Path(__file__).parents[1]
+SOURCE = Path(engram.__file__).parent
 
 # Written with [] so that this file does not match itself.
 REGISTRY_HOST = r"pypi[.]org|pythonhoste[d]|download[.]pytorch|pypi-mor[e]"
@@ -92,3 +97,29 @@ slow = {"torch._dynamo", "torch._inductor", "sympy", "scipy", "matplotlib"} & (s
 assert not slow, slow
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def public_records() -> list[type]:
+    """All dataclasses and named tuples that a room shows."""
+    rooms = [importlib.import_module(f"engram.{file.parent.name}") for file in sorted(SOURCE.glob("*/__init__.py"))]
+    shown = [getattr(room, name) for room in rooms for name in getattr(room, "__all__", ())]
+    ours = {each for each in shown if isinstance(each, type) and each.__module__.startswith("engram.")}
+    return sorted((each for each in ours if field_names(each)), key=lambda kind: (kind.__module__, kind.__name__))
+
+
+def field_names(kind: type) -> tuple[str, ...]:
+    found = tuple(each.name for each in fields(kind)) if is_dataclass(kind) else getattr(kind, "_fields", ())
+    return tuple(name for name in found if not name.startswith("_"))
+
+
+def test_every_field_of_a_public_record_is_explained() -> None:
+    records = public_records()
+    assert len(records) > 100
+    silent = []
+    for kind in records:
+        bases = [base for base in kind.__mro__ if base.__module__.startswith("engram.")]
+        said = {each.arg_name for base in bases for each in parse_from_object(base).params if each.description}
+        text = " ".join(inspect.getdoc(base) or "" for base in bases)
+        names = [name for name in field_names(kind) if name not in said and not re.search(rf"\b{name}\b", text)]
+        silent += [f"{kind.__module__}.{kind.__name__}.{name}" for name in names]
+    assert silent == []

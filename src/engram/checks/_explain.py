@@ -50,9 +50,10 @@ class CellLoop:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What :func:`explain` found, one entry per cell. ``print`` it."""
+    """What :func:`explain` found. ``print`` it."""
 
     cells: tuple[CellLoop, ...]
+    """One entry per cell, from the first layer up."""
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.cells))

@@ -17,8 +17,11 @@ class Dots(NamedTuple):
     """How one series of :func:`dots` looks."""
 
     color: str
+    """Of the palette."""
     marker: str
+    """The shape, as matplotlib names it."""
     filled: bool = True
+    """Else only its outline."""
 
 
 def looks(names: Sequence[str], skip: Sequence[str] = ()) -> dict[str, Dots]:

@@ -15,11 +15,14 @@ LINE_HEIGHT = 1.35
 
 
 class Label(NamedTuple):
-    """A text in the right margin of a panel, at the height ``y`` of the data."""
+    """A text in the right margin of a panel."""
 
     y: float
+    """Its height, in units of the data."""
     text: str
+    """One line or more."""
     color: str = INK
+    """Of the palette; that of the line which it names."""
 
 
 def reference(axes: "Axes", level: float) -> None:

@@ -41,12 +41,17 @@ class Compiled:
     """The loop of a cell, or why it has none."""
 
     key: str
+    """By which torch operations find it again."""
     traced: Traced | None
-    """None if the plain loop must run."""
+    """The step as a program; None if the plain loop must run."""
     reason: str = ""
+    """Why it must."""
     line: str = ""
+    """The file and line of the step that cannot be compiled."""
     name: str = ""
+    """The class of the cell."""
     on_cpu: bool = True
+    """Whether the weights are on a processor, for which there is C."""
     _variants: dict[tuple[bool, bool], Variant] = field(default_factory=dict)
 
     def choose(self, reference: Tensor, batch: int | None) -> "Variant":

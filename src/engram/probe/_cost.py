@@ -17,11 +17,14 @@ FLOPS = 5e9
 
 @dataclass(frozen=True)
 class Cost:
-    """Passes over whole sequences, calls of a single step, and the seconds that they will take."""
+    """What a part of the probe will take."""
 
     passes: int = 0
+    """Over whole sequences."""
     steps: int = 0
+    """Calls of a single step."""
     seconds: float = 0.0
+    """For all of these."""
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.passes + other.passes, self.steps + other.steps, self.seconds + other.seconds)
