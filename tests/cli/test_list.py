@@ -73,11 +73,14 @@ def test_all_about_one_model(name: str, capsys: pytest.CaptureFixture[str]) -> N
     assert listed(capsys, "models", name) == next(row for row in catalogue()["models"] if row["name"] == name)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list", "models"], ["list", "tasks"], ["list", "maps"], ["--version"]])
-def test_without_torch(words: list[str]) -> None:
+AT_ONCE = ("--help", "--version", "list models", "list tasks", "list maps")
+AT_ONCE += ("train --help", "train copy --help", "help train psmnist", "plot task dist-n --help")
+
+
+@pytest.mark.parametrize("command", AT_ONCE)
+def test_without_torch(command: str) -> None:
     """These answer at once: torch alone takes more than a second to import."""
-    program = (
-        f"import sys; from engram.cli import main; main({words!r}); print({{'torch', 'numpy'}} & {{*sys.modules}})"
-    )
+    program = f"import sys; from engram.cli import main; main({command.split()!r}); "
+    program += "print({'torch', 'numpy'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "set()"

@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError
 from engram.cli._catalogue import catalogue
 from engram.cli._command import Group, app_of, empty_app, print_help
 from engram.cli._mistakes import in_one_line
+from engram.cli._task_pages import HAVE_TASKS, whole
 from engram.errors import OptionError, unknown
 
 COMMANDS = {
@@ -49,7 +50,7 @@ class Help:
     words: tuple[str, ...]
 
     def run(self) -> None:
-        """The catalogue has most pages; ``train`` and ``plot task`` with a task have one of their own."""
+        """The catalogue has most pages; those of a model or of code outside engram are made."""
         page = page_of(self.words) if (sys.stdout.encoding or "").lower().startswith("utf") else None
         if page is None:
             print_help(root(self.words), _chain(self.words))
@@ -63,8 +64,11 @@ def page_of(words: Sequence[str]) -> list[str] | None:
     found: dict[str, Any] = catalogue()["commands"].get(words[0], {}) if words else catalogue()
     if words[1:2] and words[1] in found.get("below", ()):
         found = found["below"][words[1]]
-    depends = (words[:1] == ["train"] and len(words) > 1) or (words[:2] == ["plot", "task"] and len(words) > 2)
-    return None if depends else found.get("page")
+    for command in HAVE_TASKS:
+        if more := words[len(command) :] if tuple(words[: len(command)]) == command else []:
+            kept = found["tasks"].get(more[0]) if len(more) == 1 else None  # other words name a model, a file
+            return kept and whole(kept, found["page"])
+    return found.get("page")
 
 
 def _chain(words: Sequence[str]) -> Sequence[str]:

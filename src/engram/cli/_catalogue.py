@@ -60,6 +60,8 @@ def _commands() -> dict[str, Any]:
     """The first page of help, and for each command its own."""
     from engram.cli._app import COMMANDS, command_app, load, root
     from engram.cli._command import Group
+    from engram.cli._task_pages import HAVE_TASKS, shortened
+    from engram.tasks import TASKS
 
     found = {name: _command(command_app(name, [name, "--help"])) for name in COMMANDS}
     lines = {name: known["help"] for name, known in found.items()}
@@ -71,6 +73,10 @@ def _commands() -> dict[str, Any]:
             known["below"] = {below: _command(whole[name][below]) for below in kind.commands}
             for below, each in known["below"].items():
                 each["page"] = _page(whole, name, below)
+    for command, *below in HAVE_TASKS:
+        known = found[command]["below"][below[0]] if below else found[command]
+        pages = {task: _page(root([command, *below, task, "--help"], lines), command, *below) for task in TASKS}
+        known["tasks"] = {task: shortened(page, known["page"]) for task, page in pages.items()}
     return {"page": _page(root([], lines)), "commands": found}
 
 
