@@ -24,6 +24,10 @@ class RunDirectory:
     """One run on disk. ``RunDirectory(path)`` opens it; :meth:`create` makes it.
 
     A run whose model or task is code outside engram is opened only if ``allow`` has its package or its file.
+
+    Args:
+        folder: where the run is.
+        allow: packages and files whose code it may use.
     """
 
     def __init__(self, folder: Path | str, allow: Sequence[str] = ()) -> None:

@@ -29,6 +29,8 @@ class Loop:
     to be kept than weights, optimisers, what the objective carries on, and a few counters.
 
     Args:
+        settings: of the run.
+        fabric: Lightning Fabric with their device, precision and processes: ``make_fabric(settings)``.
         objective: makes the objective, from the settings, the network, the network as Fabric runs it, and Fabric;
             default: :class:`Supervised`.
     """

@@ -54,8 +54,10 @@ class Supervised:
     Several processes share each batch by its columns, the second axis; so they share the states that are carried.
 
     Args:
+        settings: name the task, its options and the batch.
         network: its weights, ``network.penalty()``, and ``network.carry(state)`` if it has one.
         model: the network as Fabric runs it.
+        fabric: tells which process this is, and where its tensors are.
     """
 
     def __init__(self, settings: Settings, network: Any, model: Callable[..., Any], fabric: "Fabric") -> None:

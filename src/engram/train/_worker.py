@@ -30,6 +30,14 @@ class Worker:
 
     A checkpoint of step k is written once its weights have given a finite loss, so the last one is always good.
     metrics.jsonl is cut back to where the checkpoint found it when a run is resumed: each line is there once.
+
+    Args:
+        fabric: Lightning Fabric with the run's device, precision and processes: ``make_fabric(settings)``.
+        run: the directory of the run; its checkpoint, if there is one, is where training goes on.
+        interrupt: tells when somebody asks to stop; default: Ctrl-C and SIGTERM.
+        show: print progress.
+        observe: called every ``probe_every`` steps; what it measures goes into metrics.jsonl.
+        tell: called after every step with the step and its loss.
     """
 
     def __init__(
