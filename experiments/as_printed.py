@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engram.nn import LSTM, RNN, ScoRNN
-from engram.nn.laws import Constant, Glorot, Uniform
+from engram.nn import LSTM, RNN, MemRNN, RelRNN, ScoRNN
+from engram.nn.laws import Constant, Glorot, Orthogonal, Uniform
 
 
 def glorot_normal(weight: Tensor, cell: Any) -> None:
@@ -59,3 +59,37 @@ class ZivScoRNN(ScoRNN):
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1) -> None:
         super().__init__(input_size, hidden_size, num_layers)
+
+
+def glorot_vector(weight: Tensor, cell: Any) -> None:
+    """N(0, 2/(1 + n)) of a vector (n), which the authors' program has as a matrix of one row."""
+    weight.normal_(0, math.sqrt(2 / (1 + len(weight))))
+
+
+START_OF_ATTENTION = {"weight_hh": Orthogonal("henaff"), "weight_ih": glorot_normal, "weight_align": glorot_vector}
+"""As in the program of Kerg et al. 2020, whose W_q and W_k start as ours."""
+
+
+class HenaffRelRNN(RelRNN):
+    """The RelRNN of that program: W_hh starts orthogonal, and ``combine`` is a mean."""
+
+    laws = START_OF_ATTENTION
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, *, nu: int = 10, rho: int = 10,
+        screen: str = "relevance", combine: str = "mean", activation: str = "tanh",
+    ) -> None:  # fmt: skip
+        super().__init__(
+            input_size, hidden_size, num_layers, nu=nu, rho=rho, screen=screen, combine=combine, activation=activation
+        )
+
+
+class HenaffMemRNN(MemRNN):
+    """The MemRNN of that program, likewise."""
+
+    laws = START_OF_ATTENTION
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, *, combine: str = "mean", activation: str = "tanh"
+    ) -> None:
+        super().__init__(input_size, hidden_size, num_layers, combine=combine, activation=activation)

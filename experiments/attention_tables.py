@@ -17,6 +17,7 @@ from sweep_figures import table
 NAMES = {
     "orth-init": "orth-RNN", "exprnn": "expRNN", "memrnn": "MemRNN", "relrnn": "RelRNN", "GlorotLSTM": "LSTM",
     "h-detach": "h-detach", "goru": "GORU", "sab": "SAB", "rellstm": "RelLSTM", "GlorotRNN": "RNN", "rnn": "RNN",
+    "HenaffRelRNN": "RelRNN", "HenaffMemRNN": "MemRNN",
 }  # fmt: skip
 """What the thesis calls our models."""
 OOM = "out of memory"

@@ -43,6 +43,20 @@ def test_glorot_of_the_baselines():
         assert close(weight, math.sqrt(2 / (2 * 120 + 40)))
 
 
+def test_attention_starts_as_in_its_program():
+    import as_printed
+
+    torch.manual_seed(0)
+    for layer in (as_printed.HenaffRelRNN(40, 600), as_printed.HenaffMemRNN(40, 600)):
+        weight = layer.weight_hh_l0.double()
+        eps = torch.finfo(torch.float32).eps
+        assert (weight @ weight.T - torch.eye(600)).abs().max() < 600 * eps
+        assert weight.count_nonzero() == 2 * 600  # planes turned: two entries in a row
+        assert close(layer.weight_ih_l0, math.sqrt(2 / 640))
+        assert close(layer.weight_align_l0, math.sqrt(2 / 601))
+        assert layer.cells[0].combine == "mean"
+
+
 def test_scornn_of_ziv():
     import as_printed
 
