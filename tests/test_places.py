@@ -29,7 +29,7 @@ def test_where_things_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @posix
 def test_who_could_write_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither group nor others may write (0o022); who reads does not matter; a link and another's folder are not ours."""
+    """Neither group nor others may write; who reads does not matter. A link and another's folder are not ours."""
     for mode, private in ((0o700, True), (0o755, True), (0o744, True), (0o770, False), (0o702, False), (0o720, False)):
         tmp_path.chmod(mode)
         assert (why_not_private(tmp_path) == "") == private, oct(mode)
