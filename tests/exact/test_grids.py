@@ -1,5 +1,6 @@
 """The matrices of circuits and tensor trains against the definition, entry by entry."""
 
+from collections.abc import Iterable
 from itertools import product as words
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from engram.exact import (
     PRIME,
+    Residues,
     conjecture_circuit,
     constructed_circuit,
     constructed_train,
@@ -16,14 +18,23 @@ from engram.exact import (
 )
 
 
+def in_one(blocks: Iterable[tuple[int, Residues]]) -> Residues:
+    """The matrix of its blocks, each of which begins where the one before ends."""
+    rows = 0
+    found = []
+    for first, block in blocks:
+        assert first == rows
+        rows += len(block)
+        found.append(block)
+    return np.vstack(found)
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @pytest.mark.parametrize("at_once", [1, 10, 1 << 22])
 def test_the_grid_of_a_circuit(depth: int, at_once: int) -> None:
     """Every entry by the definition, in Python's integers."""
     rac, steps = random_circuit(2, 3, depth, 3, PRIME, 0), 4
-    blocks = dict(rac.grid(steps, at_once))
-    assert list(blocks) == sorted(blocks)
-    grid = np.vstack(list(blocks.values())).ravel()
+    grid = in_one(rac.grid(steps, at_once)).ravel()
     for entry, word in zip(grid, words(range(3), repeat=steps), strict=True):
         state = [a.astype(object) for a in rac.start]
         for letter in word:
@@ -39,7 +50,7 @@ def test_the_grid_of_a_circuit(depth: int, at_once: int) -> None:
 def test_the_grid_of_a_train(equal: bool, at_once: int) -> None:
     """Rows by the odd modes, columns by the even ones."""
     train = random_train(3, 2, 6, equal, PRIME, 0)
-    grid = np.vstack([block for _, block in train.grid(at_once)])
+    grid = in_one(train.grid(at_once))
     for i in words(range(3), repeat=6):
         state = train.first[i[0]].astype(object)
         for core, letter in zip(train.inner, i[1:-1], strict=True):
@@ -84,7 +95,7 @@ def test_the_cores_of_the_proof(modes: int) -> None:
     a, a, i, i has the entry 1."""
     q = min(modes, 2)
     train = constructed_train(modes, 3, 4, PRIME)
-    grid = np.vstack([block for _, block in train.grid()])
+    grid = in_one(train.grid())
     states = [np.eye(3, dtype=int)[i] if i < 3 else np.zeros(3, dtype=int) for i in range(modes)]
     core = np.zeros((3, modes, 3), dtype=int)
     for a, i, b in np.ndindex(core.shape):
