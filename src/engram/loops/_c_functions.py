@@ -82,7 +82,7 @@ TERNARY = {
 }
 SIMPLE = {**UNARY, **BINARY, **TERNARY}
 ONLY_REAL = {  # of integers C and torch would not agree
-    *(f for f in UNARY if f not in (aten.neg, aten.logical_not, aten.bitwise_not)),
+    *(f for f in UNARY if f not in (aten.neg, aten.logical_not, aten.bitwise_not, aten.isnan)),
     aten.pow, aten.clamp, aten.div, aten.maximum, aten.minimum, aten.clamp_min, aten.clamp_max, aten.fmod, aten.atan2,
     aten.hypot,
 }  # fmt: skip
