@@ -33,8 +33,8 @@ def test_copy_after_the_cue() -> None:
 @pytest.mark.parametrize("layout", ["at", "after"])
 @pytest.mark.parametrize("activation", ["identity", "relu"])
 def test_the_weights_of_copy(activation: str, layout: str) -> None:
-    """Symbols 1 to 8 enter as unit vectors, positive ones under ReLU (which would cut off the rest), and are read by the
-    same vectors; the blank enters as nothing; V comes back after delay + length steps; the last unit remembers the cue.
+    """Symbols 1 to 8 enter as unit vectors, positive ones under ReLU (which would cut off the rest), and are read by
+    them too; the blank enters as nothing; V comes back after delay + length steps; the last unit remembers the cue.
     """
     layer, readout = explicit_copy(10, 7, 4, layout=layout, activation=activation)
     cell, width, eye = layer.cells[0], 20, torch.eye(20, dtype=torch.float64)
