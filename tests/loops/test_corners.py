@@ -367,3 +367,25 @@ def test_a_batch_of_no_rows(executor: str) -> None:
         (output.sum() + state.sum()).backward()
     assert (output.shape, state.shape, x.grad.shape) == ((5, 0, 4), (2, 0, 4), (5, 0, 3))
     assert not any(parameter.grad.any() for parameter in layer.parameters())
+
+
+def test_a_trace_leaves_threads_and_random_numbers_alone() -> None:
+    """Also a trace that fails."""
+
+    class NewCell(AnyWidthCell):
+        pass
+
+    class FailsCell(AnyWidthCell):
+        def step(self, drive: Tensor, state: Tensor) -> Tensor:
+            return drive if drive.sum() > 0 else state
+
+    threads = torch.get_num_threads()
+    try:
+        for kind, fails in ((NewCell, False), (FailsCell, True)):
+            torch.set_num_threads(3)
+            before = torch.random.get_rng_state()
+            assert (compiled_cell(kind(3, 2)).traced is None) == fails
+            assert torch.get_num_threads() == 3
+            assert torch.equal(torch.random.get_rng_state(), before)
+    finally:
+        torch.set_num_threads(threads)
