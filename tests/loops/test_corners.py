@@ -389,3 +389,41 @@ def test_a_trace_leaves_threads_and_random_numbers_alone() -> None:
             assert torch.equal(torch.random.get_rng_state(), before)
     finally:
         torch.set_num_threads(threads)
+
+
+class InnerCell(BareCell):
+    """With modules inside, one within the other."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 3, dtype=torch.float64)
+        self.inner = nn.Sequential(nn.Linear(3, 3, dtype=torch.float64), nn.Tanh())
+
+    def fields(self) -> Field:
+        return Field(3)
+
+    def drive(self, input: Tensor) -> Tensor:
+        return input
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        return drive + self.inner(state)
+
+
+def test_hooks_and_exchanged_modules_inside_a_cell_are_seen() -> None:
+    cell, x = InnerCell(), torch.randn(4, 7, 3, dtype=torch.float64)
+    changes: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: cell.inner[0].register_forward_hook(lambda module, given, found: 2 * found),
+        lambda: cell.inner[1].register_forward_pre_hook(lambda module, given: (given[0] + 1,)),
+        lambda: cell.inner.__setitem__(1, nn.Sigmoid()),
+        lambda: cell.inner.append(nn.Dropout(0.5)).eval(),
+        lambda: setattr(cell.inner[0], "bias", None),
+    ]
+    outputs = []
+    for change in changes:
+        change()
+        for executor in ("plain", "auto"):
+            with use(executor), torch.no_grad():
+                outputs.append(cell.run(x, cell.initial_state(7), None, False)[0])
+        torch.testing.assert_close(outputs[-1], outputs[-2], rtol=0, atol=1e-14)
+    different = [not torch.equal(one, two) for one, two in zip(outputs[::2], outputs[2::2], strict=False)]
+    assert different == [True, True, True, False, True]
