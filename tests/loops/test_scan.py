@@ -86,7 +86,7 @@ def test_where_each_row_comes_from(alive: list[int]) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("steps", [1, 2, 31, 32, 33, 64, 70])
+@pytest.mark.parametrize("steps", [33, 64, 65, 70])
 def test_a_linear_recurrence_in_blocks(steps: int, reverse: bool) -> None:
     """All states and the last one, as step after step gives them: to the rounding of some 70 products."""
     w, x, start = (torch.randn(*shape, dtype=torch.float64) for shape in ((3, 3), (steps, 2, 3), (2, 3)))
