@@ -427,3 +427,29 @@ def test_hooks_and_exchanged_modules_inside_a_cell_are_seen() -> None:
         torch.testing.assert_close(outputs[-1], outputs[-2], rtol=0, atol=1e-14)
     different = [not torch.equal(one, two) for one, two in zip(outputs[::2], outputs[2::2], strict=False)]
     assert different == [True, True, True, False, True]
+
+
+class SharedProductCell(Cell):
+    """The product of the input is read with the bias and without: it may not become the sum."""
+
+    def drive(self, input: Tensor) -> Tensor:
+        return input @ self.weight_ih.mT
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        return torch.tanh(drive + self.bias) + 0.1 * drive * state
+
+
+@pytest.mark.parametrize("batch", [2, 9])
+@pytest.mark.parametrize("executor", ["torch", "compiled"])
+def test_a_product_that_is_read_with_its_bias_and_without(executor: str, batch: int) -> None:
+    cell = SharedProductCell(3, 4, dtype=torch.float64)
+    with torch.no_grad():
+        cell.bias.normal_()
+    x = torch.randn(5, batch, 3, dtype=torch.float64, requires_grad=True)
+    found = {}
+    for name in ("plain", executor):
+        with use(name):
+            output, _ = cell.run(x, cell.initial_state(batch), None, False)
+            found[name] = [output, *torch.autograd.grad(output.square().sum(), [x, cell.weight_ih, cell.bias])]
+    for one, two in zip(*found.values(), strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-12)

@@ -34,6 +34,9 @@ IN_C: dict[str, Callable[[Tensor], Tensor]] = {
     "leaky relu": lambda x: F.leaky_relu(x),
     "log sigmoid": lambda x: F.logsigmoid(3 * x),
     "logarithms": lambda x: torch.log(x * x + 1) + torch.log2(x * x + 2) * torch.log1p(x * x),
+    "sums and differences of products": lambda x: torch.cat(
+        [x.roll(1, -1) + 2 * x, x.roll(1, -1) - 3 * x, x.roll(2, -1) - x * x.roll(1, -1), x * x.roll(3, -1) - x], -1
+    ),
     "expm1": lambda x: torch.expm1(x),
     "roots": lambda x: torch.sqrt(x * x + 1) + 3 * torch.rsqrt(x * x + 2) + torch.reciprocal(x * x + 3),
     "powers": lambda x: (x * x + 1) ** 2.5 + (x * x + 2) ** 0.5 + x**1 + 2 * (x * x + 3) ** -2,
