@@ -103,11 +103,12 @@ class AddedCell(RingCell):
 
 
 class NeighbourCell(RingCell):
-    """Every slot reads the first one as it was before, and the last one: no slot may be overwritten too early."""
+    """Every slot reads the first one as it was before, and the last one: no slot may be overwritten too early. Its
+    gradient does not need the buffer, which is therefore not kept."""
 
     def step(self, drive: Tensor, state: RingState) -> RingState:
         h = torch.tanh(drive + state.h @ self.weight_hh.mT + state.ring.sum(1))
-        ring = torch.tanh(0.5 * state.ring + 0.3 * state.ring[:, :1] - 0.2 * state.ring[:, -1:] + h[:, None])
+        ring = 0.5 * state.ring + 0.2 * state.ring[:, :1] - 0.2 * state.ring[:, -1:] + h[:, None]
         return RingState(h, ring, state.age)
 
 

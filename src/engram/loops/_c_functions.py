@@ -97,7 +97,7 @@ def expression(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if special is not None:
         return special(*args, **kwargs)
     template = SIMPLE.get(kind)
-    if template is None or kwargs or (kind is aten.div and len(args) > 2):
+    if template is None or kwargs:
         return None
     wanted = 1 if kind in UNARY else 2 if kind in BINARY else 3
     operands = list(args)
