@@ -101,6 +101,7 @@ def test_choice_returns_the_name() -> None:
 def test_size_returns_the_value(value: int) -> None:
     assert check_size("n", value) == value
     assert check_size("n", value, least=value) == value
+    assert check_size("n", value, most=value) == value
 
 
 WRONG_SIZES = [

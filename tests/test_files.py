@@ -15,6 +15,7 @@ from engram.files import (
     beside,
     check_plain,
     gunzip,
+    one_line,
     open_to_append,
     parse_json,
     prepare,
@@ -142,6 +143,24 @@ def test_what_is_prepared_is_not_yet_there(tmp_path: Path) -> None:
     assert beside(tmp_path / "file").read_bytes() == b"new"
 
 
+@posix
+@pytest.mark.parametrize("write", [write_whole, write_in_halves])
+def test_content_is_on_the_disk_before_its_name(
+    write: Callable[[Path, bytes], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First all of it, then the name, then the folder that has the name: whenever the power fails, it is whole."""
+    seen: list[str] = []
+
+    def sync(handle: int) -> None:
+        found = os.fstat(handle)
+        named = (tmp_path / "file").exists()
+        seen.append(f"folder, named {named}" if stat.S_ISDIR(found.st_mode) else f"{found.st_size}, named {named}")
+
+    monkeypatch.setattr(os, "fsync", sync)
+    write(tmp_path / "file", b"whole")
+    assert seen == ["5, named False", "folder, named True"]
+
+
 def test_a_file_to_append_to(tmp_path: Path) -> None:
     for line in (b"one\n", b"two\n"):
         with open_to_append(tmp_path / "file") as file:
@@ -231,6 +250,12 @@ def test_printable() -> None:
     assert printable("é 字 \N{GRINNING FACE} ok") == "é 字 \N{GRINNING FACE} ok"
     for control in ("\n", "\r", "\t", "\x1b", "\x00", "\x85", "\u2028", "\u202e", "\ud800", "\x9b"):
         assert printable(f"a{control}b") == "a b"
+
+
+def test_one_line_of_what_another_library_said() -> None:
+    assert one_line("expected:\n    a matrix\n\tof \x1b[31mreal numbers") == "expected: a matrix of  [31mreal numbers"
+    assert one_line("a" * 5000) == "a" * 2000
+    assert one_line("abc\ndef", most=5) == "abc d"
 
 
 @pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="no /dev/null here")

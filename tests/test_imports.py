@@ -2,13 +2,14 @@
 
 import pickle
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from torch import nn
 
 from engram.errors import OptionError
-from engram.imports import check_allowed, full_name, load, load_class, name_of
+from engram.imports import absolute_names, check_allowed, code_hash, full_name, load, load_class, name_of
 
 MODULE = """
 from torch import nn
@@ -63,6 +64,33 @@ def test_two_files_of_one_name(folder: Path) -> None:
     assert "mine" not in sys.modules
 
 
+def test_two_files_of_one_text(folder: Path) -> None:
+    """Each is a module of its own, which finds what lies beside it, and its classes are found again where they are."""
+    (folder / "other").mkdir()
+    (folder / "other" / "mine.py").write_text(MODULE)
+    here, there = load("mine.py:Mine"), load("other/mine.py:Mine")
+    assert (name_of(here), name_of(there)) == (full_name("mine.py:Mine"), full_name("other/mine.py:Mine"))
+    assert here is not there
+
+
+def test_the_path_is_left_as_it_was(folder: Path) -> None:
+    """A file finds what lies beside it while it is read, and not for ever; the current folder is added at the end,
+    once, so that no file of it stands for a module of Python."""
+    (folder / "other").mkdir()
+    for name, text in (("a.py", "value = 1\n"), ("b.py", "1 / 0\n")):
+        (folder / "other" / name).write_text(text)
+    before = [*sys.path]
+    load("other/a.py:value")
+    with pytest.raises(OptionError, match="division by zero"):
+        load("other/b.py:value")
+    assert sys.path == before
+    sys.path[:] = [place for place in before if place not in ("", str(folder))]
+    before = [*sys.path]
+    for _ in range(2):
+        load("some_package.models:Mine")
+        assert sys.path == [*before, str(folder)]
+
+
 REFUSED = {
     "nothing.py:Mine": r"nothing\.py cannot be read: No such file",
     "mine.py:Mein": r"there is no 'Mein' in mine\.py\. Did you mean 'Mine'\?",
@@ -73,6 +101,7 @@ REFUSED = {
     "leaves.py:Mine": r"leaves\.py cannot be imported: SystemExit",
     "needy.py:Mine": r"needy\.py cannot be imported: ModuleNotFoundError: No module named 'not_there_at_all'",
     "nowhere.models:Mine": "there is no module 'nowhere', here or installed",
+    "some_package.needy:Mine": "some_package.needy cannot be imported: it needs not_there_at_all, which is not",
     "some_package.nothing:Mine": "there is no module 'some_package.nothing', here or installed",
     "mine.py:": "is named as package.module:Class or file.py:Class, got 'mine.py:'",
     ":Mine": "is named as package.module:Class or file.py:Class",
@@ -86,6 +115,7 @@ def test_what_cannot_be_loaded(name: str, folder: Path) -> None:
     (folder / "syntax.py").write_text("class\n")
     (folder / "leaves.py").write_text("import sys; sys.exit(3)\n")
     (folder / "needy.py").write_text("import not_there_at_all\n")
+    (folder / "some_package" / "needy.py").write_text("import not_there_at_all\n")
     modules = {*sys.modules}
     with pytest.raises(OptionError, match=REFUSED[name]) as told:
         load_class(name, nn.Module)
@@ -128,6 +158,24 @@ def test_not_allowed(name: str, allow: list[str], permit: str) -> None:
         check_allowed(name, allow)
     assert str(told.value).startswith(name)
     assert f"--allow {permit} " in str(told.value)
+
+
+def test_names_that_hold_from_any_folder(folder: Path) -> None:
+    """Of files the whole path, without the class; what is no file stays as it is, and nothing is dropped."""
+    path = str((folder / "mine.py").resolve())
+    assert absolute_names(["mine.py", "mine.py:Mine", "a.b:C", "a", ""]) == (path, path, "a.b:C", "a")
+    assert absolute_names("mine.py") == (path,)
+    assert absolute_names(()) == ()
+
+
+def test_a_hash_tells_that_the_code_was_changed(folder: Path) -> None:
+    kind = load("mine.py:Mine")
+    before = code_hash(kind)
+    assert before == sha256(MODULE.encode()).hexdigest()[:12]
+    (folder / "mine.py").write_text(MODULE + "# more\n")
+    assert code_hash(kind) != before
+    (folder / "mine.py").unlink()
+    assert code_hash(kind) == code_hash(int) == ""
 
 
 def test_what_has_no_name() -> None:

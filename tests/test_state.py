@@ -133,5 +133,12 @@ def test_one_vector_for_each_row() -> None:
     again = vectors.restore(flat)
     assert torch.equal(again[0], given[0])
     assert torch.equal(again[1]["c"], given[1]["c"])
+    conjugate = (
+        given[0],
+        {"c": given[1]["c"].conj()},
+    )  # a view, whose imaginary parts change their sign when they are read
+    assert torch.equal(vectors.restore(vectors.flatten(conjugate))[1]["c"], conjugate[1]["c"])
+    torch.testing.assert_close(vectors.flatten(conjugate)[:, 3::2], flat[:, 3::2])
+    torch.testing.assert_close(vectors.flatten(conjugate)[:, 4::2], -flat[:, 4::2])
     assert Vectors.between(torch.zeros(2, 3, dtype=torch.int64), torch.zeros(3, 3, dtype=torch.int64)) is None
     assert Vectors.between(torch.zeros(2), torch.zeros(2)) is None

@@ -41,6 +41,7 @@ def test_quotients_modulo_a_prime() -> None:
     assert found.value[()] == a / b
     assert found.slope.tolist() == [1 / b, -a / b**2]
     assert (x / 2).value[()] * 2 == a
+    assert [(x / 2).slope[k] * 2 for k in (0, 1)] == [1, 0]
     with pytest.raises(OptionError, match="use another seed or a larger prime"):
         x / Dual(np.array(nmod(0, 101), dtype=object), y.slope)
 

@@ -3,7 +3,19 @@
 import numpy as np
 import pytest
 
-from engram.exact import PRIME, ExactLayer, ExactNetwork, degree_of, integers, random_linear_rnn, same
+from engram.exact import (
+    PRIME,
+    ExactLayer,
+    ExactNetwork,
+    degree_of,
+    delta,
+    integers,
+    random_linear_rnn,
+    random_linear_weights,
+    residues,
+    same,
+    sample,
+)
 from engram.exact._network import zeros
 
 
@@ -70,3 +82,35 @@ def test_affine_not_linear() -> None:
     zero = f(0 * x)
     assert same(f(x + 3 * y) - zero, (f(x) - zero) + 3 * (f(y) - zero))
     assert not same(f(x + 3 * y), f(x) + 3 * f(y))
+
+
+def test_integers_and_residues() -> None:
+    """Whole numbers from -9 to 9; residues are those of the sample, and count modulo p."""
+    assert sorted(set(integers(0, 0, 2000).tolist())) == list(range(-9, 10))
+    found = residues(101, 3, 4, 2, 5)
+    assert np.array_equal([[int(number) for number in row] for row in found], sample(101, 3, 4, 2, 5))
+    assert int(found[0, 0] - found[0, 0] - 1) == 100
+
+
+def test_delta() -> None:
+    """A_ijk = 1 if i = j = k < R: the first min(n, m, R) numbers are multiplied one by one, the others become zero."""
+    for hidden, features, rank in ((3, 4, None), (4, 3, None), (4, 4, 2), (2, 4, 3), (3, 3, 0)):
+        tensor = delta(hidden, features, rank)
+        assert tensor.shape == (hidden, features, hidden)
+        limit = min(hidden, features) if rank is None else min(hidden, features, rank)
+        for i, j, k in np.ndindex(tensor.shape):
+            assert tensor[i, j, k] == (i == j == k < limit)
+
+
+def test_no_two_weights_are_the_same_numbers() -> None:
+    """Each array of a network is sampled for a purpose of its own; the purposes are those of certificates: for ever."""
+    network = random_linear_rnn(3, 3, 2, 5)
+    for k, layer in enumerate(network.layers):
+        for j, (array, shape) in enumerate(((layer.into, (3, 3)), (layer.hidden, (3, 3)), (layer.bias, (3,)))):
+            assert same(array, integers(5, 4 * k + j, *shape))
+        assert same(network.start[k], integers(5, 4 * k + 3, 3))
+    layers, readout = random_linear_weights(3, 2, 2, 4, PRIME, 5)
+    assert np.array_equal(readout, sample(PRIME, 5, 1, 4, 3))
+    for k, (into, hidden) in enumerate(layers):
+        assert np.array_equal(into, sample(PRIME, 5, 2 * k + 2, 3, 3 if k else 2))
+        assert np.array_equal(hidden, sample(PRIME, 5, 2 * k + 3, 3, 3))

@@ -77,10 +77,47 @@ class SwapCell(RingCell):
         return RingState(state.age, state.ring.mT, new)
 
 
+class PartCell(RingCell):
+    """Reads, writes and adds to a corner of a slot of two axes: what lies beside it in memory is not the corner."""
+
+    def fields(self) -> RingState:
+        return super().fields()._replace(ring=Field(SLOTS, 3, self.hidden_size))
+
+    def step(self, drive: Tensor, state: RingState) -> RingState:
+        corner = (state.age % SLOTS)[:, :, None, None].expand(-1, 1, 2, self.hidden_size - 1)
+        read = state.ring.gather(1, corner)
+        h = torch.tanh(drive + state.h @ self.weight_hh.mT + 0.5 * state.ring.sum((1, 2)))
+        ring = state.ring.scatter(1, corner, 0.5 * read + h[:, None, None, 1:])
+        return RingState(h, 0.9 * ring, state.age + 2)
+
+
+class AddedCell(RingCell):
+    """Adds to one slot of what is zero, and of what is not, before all of it is added to the buffer."""
+
+    def step(self, drive: Tensor, state: RingState) -> RingState:
+        h = torch.tanh(drive + state.h @ self.weight_hh.mT + 0.3 * state.ring.sum(1))
+        slot = (state.age % SLOTS)[:, :, None].expand(-1, 1, self.hidden_size)
+        first = torch.zeros_like(state.ring).scatter_add(1, slot, h[:, None])
+        second = torch.full_like(state.ring, 0.25).scatter_add(1, slot, 0.5 * h[:, None])
+        return RingState(h, 0.5 * (state.ring + first) + (second + 0.1 * state.ring), state.age + 1)
+
+
+class NeighbourCell(RingCell):
+    """Every slot reads the first one as it was before, and the last one: no slot may be overwritten too early. Its
+    gradient does not need the buffer, which is therefore not kept."""
+
+    def step(self, drive: Tensor, state: RingState) -> RingState:
+        h = torch.tanh(drive + state.h @ self.weight_hh.mT + state.ring.sum(1))
+        ring = 0.5 * state.ring + 0.2 * state.ring[:, :1] - 0.2 * state.ring[:, -1:] + h[:, None]
+        return RingState(h, ring, state.age)
+
+
 @pytest.mark.parametrize("executor", ["torch", "compiled"])
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("batch", [2, 9])
-@pytest.mark.parametrize("kind", [RingCell, ShiftCell, SlotCell, SeenTwiceCell, SwapCell])
+@pytest.mark.parametrize(
+    "kind", [RingCell, ShiftCell, SlotCell, SeenTwiceCell, SwapCell, PartCell, AddedCell, NeighbourCell]
+)
 def test_equals_the_plain_loop(kind: type[Cell], batch: int, packed: bool, executor: str) -> None:
     check(kind, batch, packed, executor)
 

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from engram.loops import _build, _compilers
+from engram.loops._library_names import LEVELS
 from prepared import Prepared
 
 SOURCE = '#include "runtime.h"\nREAL twice(REAL x) { return 2 * x; }\n'
@@ -449,3 +450,81 @@ def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv("ENGRAM_CACHE", str(tmp_path / own) if own else "")
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / xdg) if xdg else "")
         assert _build.cache_folder() == tmp_path / folder
+
+
+@needs_compiler
+@needs_modes
+def test_nobody_else_can_write_a_library(tmp_path: Path, attempt: Attempt) -> None:
+    """Whatever the umask of the user lets others do; else it would be made anew each time."""
+    before = os.umask(0)
+    try:
+        first = attempt(tmp_path)
+    finally:
+        os.umask(before)
+    (library,) = (tmp_path / "loops").glob("*.so")
+    assert library.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "loops").stat().st_mode & 0o077 == 0
+    assert attempt(tmp_path) == first
+
+
+@needs_compiler
+def test_another_processor_has_another_library(
+    tmp_path: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """-march=native means another thing there, and a home folder may be shared."""
+    found = {attempt(tmp_path)}
+    monkeypatch.setattr(_build, "_processor", lambda: "flags: another")
+    found.add(attempt(tmp_path))
+    monkeypatch.setattr(_build.platform, "machine", lambda: "another")
+    found.add(attempt(tmp_path))
+    monkeypatch.setattr(_build, "EFFORT", {"twice": "-O1"})
+    found.add(attempt(tmp_path))
+    assert len(found) == 4
+
+
+def test_a_compiler_is_known_by_its_file(tmp_path: Path) -> None:
+    """By its command, and by the size and the time of what is run."""
+    path = script(tmp_path / "compiler", "exit 0")
+    found = {_compilers.Compiler((path,)).identity(), _compilers.Compiler((path, "cc")).identity()}
+    times = Path(path).stat().st_mtime_ns
+    os.utime(path, ns=(times, times + 1))
+    found.add(_compilers.Compiler((path,)).identity())
+    script(tmp_path / "compiler", "exit  0")
+    os.utime(path, ns=(times, times))
+    found.add(_compilers.Compiler((path,)).identity())
+    assert len(found) == 4
+
+
+def test_the_flags_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """gcc and zig name them differently; the flags of a person replace them."""
+    monkeypatch.delenv("ENGRAM_CFLAGS", raising=False)
+    gcc, zig = _compilers.Compiler(("gcc",)), _compilers.Compiler(("zig", "cc"), zig=True)
+    assert [gcc.level(level) for level in LEVELS] == ["-march=x86-64-v4", "-march=x86-64-v3", "-march=x86-64"]
+    assert [zig.level(level) for level in LEVELS] == ["-mcpu=x86_64_v4", "-mcpu=x86_64_v3", "-mcpu=baseline"]
+    assert gcc.processors() == ("-march=native", "-mcpu=native", "")
+    assert zig.processors() == ("-mcpu=native", "-mcpu=baseline")
+    monkeypatch.setenv("ENGRAM_CFLAGS", "")
+    assert gcc.processors() == zig.processors() == ("",)
+
+
+@needs_modes
+def test_which_compilers_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """$CC alone, with its words; if it is not there, cc, gcc and clang, of which two may be one; last zig's package."""
+    monkeypatch.setattr(_compilers, "find_spec", lambda name: None)
+    for name in ("gcc", "clang", "zig", "ccache"):
+        script(tmp_path / name, f"exit {len(name)}")
+    (tmp_path / "cc").symlink_to(tmp_path / "gcc")
+    clang, zig, ccache, cc = (str(tmp_path / name) for name in ("clang", "zig", "ccache", "cc"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = {}
+    for own in ("", "clang", "ccache gcc -m64", "zig cc", "no-such-compiler"):
+        monkeypatch.setenv("CC", own)
+        found[own] = [(compiler.command, compiler.zig) for compiler in _compilers.compilers()]
+    every = [((cc,), False), ((clang,), False)]
+    assert found == {
+        "": every,
+        "clang": [((clang,), False)],
+        "ccache gcc -m64": [((ccache, "gcc", "-m64"), False)],
+        "zig cc": [((zig, "cc"), True)],
+        "no-such-compiler": every,
+    }

@@ -11,7 +11,7 @@ import torch
 from recurrences import additive
 
 from engram.errors import OptionError
-from engram.loops import EXECUTORS, _choice, _compiled, _torch, chosen, compiled_cell, status, use
+from engram.loops import EXECUTORS, _choice, _compiled, _torch, chosen, compiled_cell, status, use, use_threads
 from engram.loops._compiled import Loops
 from engram.nn import RNNCell
 
@@ -40,6 +40,20 @@ def test_use_is_undone_by_an_exception() -> None:
     with pytest.raises(KeyError), use("plain"), use("torch"):
         raise KeyError
     assert chosen() == before
+
+
+def test_threads_for_members_are_undone_at_the_end() -> None:
+    """Within a block as many as it says, also where a block is within another; outside of all as many as torch has."""
+    outside = torch.get_num_threads()
+    with use_threads(outside + 3):
+        assert _choice.threads() == outside + 3
+        with use_threads(1):
+            assert _choice.threads() == 1
+        assert _choice.threads() == outside + 3
+        with pytest.raises(KeyError), use_threads(1):
+            raise KeyError
+        assert _choice.threads() == outside + 3
+    assert _choice.threads() == outside
 
 
 def test_unknown_executor() -> None:

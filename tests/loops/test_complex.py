@@ -11,7 +11,7 @@ from recurrences import additive
 from torch.utils.flop_counter import FlopCounterMode
 
 from engram.errors import DTypeError
-from engram.loops import _torch, compiled_cell, use
+from engram.loops import ACTIVATIONS, _torch, check_activation_dtype, compiled_cell, use
 from engram.nn import RNNCell
 
 HOLOMORPHIC = ["identity", "tanh", "sigmoid"]
@@ -111,6 +111,19 @@ def test_modrelu_beside_its_singularity(z: float) -> None:
 def test_relu_is_refused(problem: Callable[..., Any]) -> None:
     with use("torch"), pytest.raises(DTypeError, match=r"'relu' needs a real dtype.*Use 'modrelu'"):
         additive(**problem(activation="relu", dtype=torch.complex128))
+
+
+def test_which_activations_complex_numbers_have() -> None:
+    """All but ReLU, in either precision; ReLU for every real dtype."""
+    for name in ACTIVATIONS:
+        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            check_activation_dtype(name, dtype)
+        for dtype in (torch.complex64, torch.complex128):
+            if name != "relu":
+                check_activation_dtype(name, dtype)
+                continue
+            with pytest.raises(DTypeError, match=f"needs a real dtype, got {dtype}"):
+                check_activation_dtype(name, dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, torch.float16, torch.bfloat16], ids=str)

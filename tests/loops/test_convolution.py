@@ -45,3 +45,13 @@ def test_sizes_of_transforms() -> None:
         assert size >= least
         assert odd in (1, 3, 5)
         assert size < 1.34 * least + 2
+
+
+@pytest.mark.parametrize("two_sided", [False, True])
+def test_an_empty_batch(two_sided: bool) -> None:
+    """Nothing comes out, and every kernel that was given has a gradient, of zero."""
+    kernels = [torch.randn(3, 5, dtype=torch.float64, requires_grad=True) for _ in range(1 + two_sided)]
+    found = convolve(torch.randn(5, 0, 3, dtype=torch.float64), *kernels)
+    assert found.shape == (5, 0, 3)
+    for gradient in torch.autograd.grad(found.sum(), kernels):
+        assert gradient.equal(torch.zeros(3, 5, dtype=torch.float64))

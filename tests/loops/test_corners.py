@@ -302,3 +302,154 @@ def test_explain_knows_what_was_asked_for() -> None:
             (cell,) = explain(RNN(2, 3)).cells
             assert cell.executor == executor
             assert "asked for" in cell.reason
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("executor", ["torch", "compiled"])
+def test_weights_and_states_of_any_strides(executor: str, steps: int) -> None:
+    """A bias that is a column of a matrix, weights that are turned, a state whose numbers lie apart or are negated when
+    they are read: also in a single step, which takes weights as they lie."""
+    cell = RNN(3, 4, dtype=torch.float64).cells[0]
+    cell.bias = nn.Parameter(torch.randn(4, 3, dtype=torch.float64)[:, 1])
+    cell.weight_hh = nn.Parameter(torch.randn(4, 4, dtype=torch.float64).mT)
+    cell.weight_ih = nn.Parameter(torch.randn(3, 8, dtype=torch.float64)[:, ::2].mT)
+    x = torch.randn(steps, 2, 3, dtype=torch.float64)
+    apart = torch.randn(2, 4, 2, dtype=torch.float64)[:, :, 0]
+    negated = torch.complex(apart, 2 * apart).conj().imag
+    assert negated.is_neg()
+    for state in (apart, negated, torch.randn(1, 4, dtype=torch.float64).expand(2, 4)):
+        given = state.clone()
+        with torch.no_grad(), use("plain"):
+            right = cell.run(x, state, None, False)
+        with torch.no_grad(), use(executor):
+            found = cell.run(x, state, None, False)
+        assert torch.equal(state, given)
+        for one, other in zip(found, right, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-14)
+
+
+class AnyWidthCell(BareCell):
+    """A cell that takes inputs of any width."""
+
+    def fields(self) -> Field:
+        return Field(self.hidden_size)
+
+    def drive(self, input: Tensor) -> Tensor:
+        return torch.cat([input[..., :1], input.sum(-1, keepdim=True)], -1)
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        return torch.tanh(drive + 0.5 * state)
+
+
+@pytest.mark.parametrize("executor", ["torch", "compiled"])
+def test_inputs_of_several_widths(executor: str) -> None:
+    """Each width has a loop of its own, and the first one is found again."""
+    cell = AnyWidthCell(3, 2, dtype=torch.float64)
+    for width in (3, 5, 1, 3):
+        x, start = torch.randn(4, 7, width, dtype=torch.float64), cell.initial_state(7)
+        with use("plain"):
+            right = cell.run(x, start, None, False)
+        with use(executor):
+            found = cell.run(x, start, None, False)
+        for one, other in zip(found, right, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-14)
+    assert compiled_cell(cell, width=3) is compiled_cell(cell)
+    assert compiled_cell(cell, width=5) is not compiled_cell(cell)
+
+
+@pytest.mark.parametrize("executor", ["plain", "torch", "compiled"])
+def test_a_batch_of_no_rows(executor: str) -> None:
+    """Empty outputs of the right shape; every weight has a gradient of zero."""
+    layer = RNN(3, 4, 2, dtype=torch.float64)
+    x = torch.randn(5, 0, 3, dtype=torch.float64, requires_grad=True)
+    with use(executor):
+        output, state = layer(x)
+        (output.sum() + state.sum()).backward()
+    assert (output.shape, state.shape, x.grad.shape) == ((5, 0, 4), (2, 0, 4), (5, 0, 3))
+    assert not any(parameter.grad.any() for parameter in layer.parameters())
+
+
+def test_a_trace_leaves_threads_and_random_numbers_alone() -> None:
+    """Also a trace that fails."""
+
+    class NewCell(AnyWidthCell):
+        pass
+
+    class FailsCell(AnyWidthCell):
+        def step(self, drive: Tensor, state: Tensor) -> Tensor:
+            return drive if drive.sum() > 0 else state
+
+    threads = torch.get_num_threads()
+    try:
+        for kind, fails in ((NewCell, False), (FailsCell, True)):
+            torch.set_num_threads(3)
+            before = torch.random.get_rng_state()
+            assert (compiled_cell(kind(3, 2)).traced is None) == fails
+            assert torch.get_num_threads() == 3
+            assert torch.equal(torch.random.get_rng_state(), before)
+    finally:
+        torch.set_num_threads(threads)
+
+
+class InnerCell(BareCell):
+    """With modules inside, one within the other."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 3, dtype=torch.float64)
+        self.inner = nn.Sequential(nn.Linear(3, 3, dtype=torch.float64), nn.Tanh())
+
+    def fields(self) -> Field:
+        return Field(3)
+
+    def drive(self, input: Tensor) -> Tensor:
+        return input
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        return drive + self.inner(state)
+
+
+def test_hooks_and_exchanged_modules_inside_a_cell_are_seen() -> None:
+    cell, x = InnerCell(), torch.randn(4, 7, 3, dtype=torch.float64)
+    changes: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: cell.inner[0].register_forward_hook(lambda module, given, found: 2 * found),
+        lambda: cell.inner[1].register_forward_pre_hook(lambda module, given: (given[0] + 1,)),
+        lambda: cell.inner.__setitem__(1, nn.Sigmoid()),
+        lambda: cell.inner.append(nn.Dropout(0.5)).eval(),
+        lambda: setattr(cell.inner[0], "bias", None),
+    ]
+    outputs = []
+    for change in changes:
+        change()
+        for executor in ("plain", "auto"):
+            with use(executor), torch.no_grad():
+                outputs.append(cell.run(x, cell.initial_state(7), None, False)[0])
+        torch.testing.assert_close(outputs[-1], outputs[-2], rtol=0, atol=1e-14)
+    different = [not torch.equal(one, two) for one, two in zip(outputs[::2], outputs[2::2], strict=False)]
+    assert different == [True, True, True, False, True]
+
+
+class SharedProductCell(Cell):
+    """The product of the input is read with the bias and without: it may not become the sum."""
+
+    def drive(self, input: Tensor) -> Tensor:
+        return input @ self.weight_ih.mT
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        return torch.tanh(drive + self.bias) + 0.1 * drive * state
+
+
+@pytest.mark.parametrize("batch", [2, 9])
+@pytest.mark.parametrize("executor", ["torch", "compiled"])
+def test_a_product_that_is_read_with_its_bias_and_without(executor: str, batch: int) -> None:
+    cell = SharedProductCell(3, 4, dtype=torch.float64)
+    with torch.no_grad():
+        cell.bias.normal_()
+    x = torch.randn(5, batch, 3, dtype=torch.float64, requires_grad=True)
+    found = {}
+    for name in ("plain", executor):
+        with use(name):
+            output, _ = cell.run(x, cell.initial_state(batch), None, False)
+            found[name] = [output, *torch.autograd.grad(output.square().sum(), [x, cell.weight_ih, cell.bias])]
+    for one, two in zip(*found.values(), strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-12)

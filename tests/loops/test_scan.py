@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from engram.loops import scan
+from engram.loops import linear_scan, linear_scan_last, scan
 from engram.loops._layout import Arrays, Span
 from engram.loops._program import Source
 from engram.state import each, first_rows, replace_rows
@@ -83,3 +83,27 @@ def test_where_each_row_comes_from(alive: list[int]) -> None:
                 steps = [t for t, n in enumerate(alive) if n > row]
                 path = [span.first[t] + row for t in (steps[::-1] if reverse else steps)]
                 assert [came[at] for at in path] == [row, *(batch + at for at in path[:-1])]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("steps", [33, 64, 65, 70])
+def test_a_linear_recurrence_in_blocks(steps: int, reverse: bool) -> None:
+    """All states and the last one, as step after step gives them: to the rounding of some 70 products."""
+    w, x, start = (torch.randn(*shape, dtype=torch.float64) for shape in ((3, 3), (steps, 2, 3), (2, 3)))
+    w = 0.9 * w / torch.linalg.matrix_norm(w, 2)
+
+    def run(input: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        states = []
+        for row in input:
+            state = state @ w.mT + row
+            states.append(state)
+        return torch.stack(states), state
+
+    def last(input: Tensor, state: Tensor) -> Tensor:
+        return run(input, state)[1]
+
+    right, final = run(x.flip(0) if reverse else x, start)
+    found, end = linear_scan(run, last, x, w, start, reverse)
+    torch.testing.assert_close(found, right.flip(0) if reverse else right, rtol=0, atol=1e-13)
+    for one in (end, linear_scan_last(last, x, w, start, reverse)):
+        torch.testing.assert_close(one, final, rtol=0, atol=1e-13)

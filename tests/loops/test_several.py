@@ -59,6 +59,32 @@ def test_equals_single_calls(kind: str, batch: int, executor: str) -> None:
                 assert torch.allclose(grads[name], p.grad, rtol=0, atol=1e-10), name
 
 
+class TwoBiasesCell(nn.Cell):
+    """Both have the same gradient."""
+
+    def __init__(self, *sizes: int, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        for name in ("one", "two"):
+            self.declare(name, self.hidden_size, law=nn.laws.Normal(1.0))
+
+    def step(self, drive: Tensor, state: Tensor) -> Tensor:
+        return torch.tanh(drive + state @ self.weight_hh.mT + (self.one + self.two))
+
+
+class TwoBiases(nn.Recurrent):
+    cell = TwoBiasesCell
+
+
+def test_gradients_that_are_equal_are_not_the_same_memory() -> None:
+    """torch adds to a gradient in place: the second backward pass would count double."""
+    layers, inputs = [TwoBiases(3, 4) for _ in range(2)], torch.randn(2, 5, 7, 3)
+    _, gradients = called_together(layers, inputs)
+    for own in gradients:
+        one, two = (next(g for name, g in own.items() if which in name) for which in ("one", "two"))
+        assert torch.equal(one, two)
+        assert one.untyped_storage().data_ptr() != two.untyped_storage().data_ptr()
+
+
 @pytest.mark.parametrize("batch", [7, 3])  # three rows: products of the drive are made before the loop
 @pytest.mark.parametrize("kind", ["ExpRNN", "LSTM"])
 def test_in_chunks(kind: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:

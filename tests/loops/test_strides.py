@@ -159,3 +159,20 @@ def test_products_into_any_layout(dtype: torch.dtype) -> None:
             torch.testing.assert_close(out.resolve_conj(), right, rtol=0, atol=7 * 2e-16 * 50)
             Multiplier(b)(a, out, add=True)
             torch.testing.assert_close(out.resolve_conj(), 2 * right, rtol=0, atol=7 * 2e-16 * 100)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_products_of_operands_of_any_layout(dtype: torch.dtype) -> None:
+    """Turned, with gaps, or conjugated when they are read: against sums of single products."""
+    a, b, bias = (torch.randn(*shape, dtype=dtype) for shape in ((5, 7), (7, 40), (40,)))
+    changes = [lambda t: t, transposed, gapped, *([torch.conj] if dtype.is_complex else [])]
+    for left in changes:
+        for right in changes:
+            x, y = left(a), right(b)
+            expected = (x[:, :, None] * y[None]).sum(1)
+            for out, plus in ((None, None), (None, bias), (torch.ones(5, 40, dtype=dtype), None)):
+                found = matmul(x, y, None if out is None else out.clone(), add=out is not None, bias=plus)
+                total = expected + (0 if plus is None else plus) + (0 if out is None else out)
+                torch.testing.assert_close(found, total, rtol=0, atol=7 * 2e-16 * 50)
+            found = Multiplier(y)(x)
+            torch.testing.assert_close(found, expected, rtol=0, atol=7 * 2e-16 * 50)

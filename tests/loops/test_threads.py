@@ -1,6 +1,7 @@
 """Several Python threads inside an executor at once, and several threads inside one call."""
 
 import os
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -210,6 +211,17 @@ def test_denormals_are_flushed_on_every_thread(compiled: str, threads: Callable[
                 assert (additive(*arguments)[0] == 0).all()
         finally:
             torch.set_flush_denormal(False)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no signals of POSIX here")
+def test_signals_are_for_the_threads_of_the_program(compiled: str, threads: Callable[[int], Any]) -> None:
+    """The workers of the pool take none, so that Ctrl-C is Python's; whoever started them takes them as before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    assert signal.SIGINT not in before
+    a = torch.randn(600, 600)
+    with use(compiled), threads(3):
+        matmul(a, a)  # large enough to be shared
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["dense", "packed"])

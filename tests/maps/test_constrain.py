@@ -86,6 +86,17 @@ def test_another_weight_is_sampled_by_the_law_of_the_map() -> None:
     assert int(torch.linalg.matrix_rank(layer.weight.detach() - torch.eye(6), atol=1e-4)) == 2
 
 
+def test_a_map_without_a_formula_starts_anew() -> None:
+    """Of an orthogonal weight that it holds its parameters could not be found: it is sampled, not refused."""
+    matrix = haar(20, torch.Generator().manual_seed(3), complex=True)
+    for map, options in (("fourier", {}), ("givens", {"layers": 3}), ("givens", {"layers": "fft"})):
+        layer = nn.Linear(20, 20, dtype=torch.complex128)
+        layer.weight.data.copy_(matrix)
+        weight = orthogonal(layer, map=map, **options).weight.detach()
+        assert orthogonality_error(weight) < 1e-12
+        assert float((weight - matrix).abs().max()) > 0.1
+
+
 def test_a_map_or_a_class_in_place_of_a_name() -> None:
     for made in (Cayley(5), Cayley, lambda n: Exponential(n, init="henaff")):
         assert error(orthogonal(nn.Linear(5, 5, dtype=F64), map=made).weight.detach()) < 1e-12

@@ -1,5 +1,7 @@
 """exp of a skew matrix: against torch, for any norm, and unitary; the Cayley transform likewise."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -68,6 +70,18 @@ def test_cayley_with_a_base(dtype: torch.dtype) -> None:
     assert float((cayley_transform(a, q) - q @ torch.linalg.solve(eye + a, eye - a)).abs().max()) < 1e-13
     assert torch.autograd.gradcheck(lambda e: cayley_transform(skew(e, n), q), entries)
     assert torch.autograd.gradgradcheck(lambda e: cayley_transform(skew(e, n), q), entries)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("norm", [0.3, 30.0])
+@pytest.mark.parametrize("function", [exp_skew, cayley_transform])
+def test_a_gradient_that_will_be_differentiated_is_the_same(
+    function: Callable[[torch.Tensor], torch.Tensor], norm: float, dtype: torch.dtype
+) -> None:
+    """It is computed in another way then; of the skew part, the only one that counts."""
+    a, weights = random_skew(6, norm, dtype).requires_grad_(), torch.randn(6, 6, dtype=dtype)
+    once, twice = (torch.autograd.grad(function(a), a, weights, create_graph=again)[0] for again in (False, True))
+    torch.testing.assert_close(twice - twice.mH, once - once.mH, rtol=0, atol=1e-12 * (1 + norm))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from engram.errors import DTypeError, ManifoldError, OptionError, ShapeError
-from engram.maps import MAPS, Free, Orthogonal, orthogonality_error
+from engram.maps import MAPS, Free, Orthogonal, orthogonality_error, rounding
 
 ORTHOGONAL = [name for name, made in MAPS.items() if issubclass(made, Orthogonal)]
 
@@ -90,7 +90,13 @@ def test_wrong_size(name: str, size: object, error: type[Exception]) -> None:
 
 def test_tolerance_is_that_of_the_dtype() -> None:
     """1e-4 in float32, 1e-10 in float64, or what is asked for."""
+    assert [rounding(kind) for kind in (torch.float64, torch.complex128)] == [1e-10] * 2
+    assert [rounding(kind) for kind in (torch.float32, torch.complex64)] == [1e-4] * 2
+    assert [rounding(kind) for kind in (torch.bfloat16, torch.float16)] == [0.1] * 2
     made = MAPS["cayley"](3)
+    for kind in (torch.float32, torch.float64):  # of (1 + x) I the distance is 2 x + x^2
+        for share, inside in ((0.9, True), (1.1, False)):
+            assert made.contains(torch.eye(3, dtype=kind) * (1 + share * rounding(kind) / 2)) == inside
     nearly = torch.eye(3, dtype=torch.float64) * (1 + 1e-8)
     assert orthogonality_error(nearly) == pytest.approx(2e-8, rel=1e-6)
     assert made.contains(nearly.float())

@@ -14,6 +14,7 @@ from engram.maps import (
     MAPS,
     Cayley,
     Exponential,
+    Fourier,
     Givens,
     Householder,
     Map,
@@ -23,6 +24,8 @@ from engram.maps import (
     SoftOrthogonal,
     SpectralMargin,
     SpectralReflections,
+    _solved,
+    haar,
 )
 
 SIZES = (1, 2, 3, 8, 33)
@@ -181,3 +184,35 @@ def test_schur_with_gamma_in_any_order(mask: str, size: int) -> None:
         back = map.double_forward(*map.right_inverse(matrix))
         assert float((back - matrix).abs().max()) <= bound(map, matrix)
         assert not map.contains(1.01 * matrix)
+
+
+def test_what_a_normal_matrix_is_off_is_not_explained_by_rounding() -> None:
+    """Rotations times 1 + x have moduli x too large; their eigenvectors are orthogonal: rounding explains nothing."""
+    map = Schur(6, "block", gamma=1.0, init="haar")
+    entries, lower, theta = map.sample_free(None)
+    matrix = map.double_forward(entries, 0 * lower, theta)
+    for share, inside in ((1e-11, True), (1e-9, False), (1e-7, False)):
+        assert map.contains((1 + share) * matrix) == inside
+        assert map.distance((1 + share) * matrix) == pytest.approx(share, abs=1e-13)
+
+
+def test_the_error_of_equal_angles_is_that_of_rounding() -> None:
+    """Two blocks of one angle, joined by T, are a Jordan block: its eigenvalues are off by the root of what the matrix
+    is, which no form can help (Bauer and Fike)."""
+    map = Schur(4, "block", init="haar").double()
+    entries, lower, _, gamma = map.sample_free(None)
+    free = entries, torch.ones_like(lower), torch.ones(2, dtype=torch.float64), gamma
+    assert float((torch.linalg.eigvals(map.double_forward(*free)).abs() - 1).abs().max()) > 1e-10
+    assert map.error(*free) < 1e-13
+    assert Schur(4, "block", gamma=0.9).double().error(*free[:3]) < 1e-13
+    spoiled = free[0], 0 * lower, free[2], torch.tensor([1.0, 1.0], dtype=torch.float64)
+    map.basis.base.mul_(1.1)
+    assert map.error(*spoiled) == pytest.approx(0.21)
+
+
+@pytest.mark.parametrize(("size", "said"), [(16, "away after 1 searches"), (17, "only tried up to N = 16")])
+def test_up_to_which_size_is_searched(size: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_solved, "TRIES", 1)
+    monkeypatch.setattr(_solved, "ITERATIONS", 0)
+    with pytest.raises(ManifoldError, match=said):
+        Fourier(size).double().right_inverse(haar(size, complex=True))

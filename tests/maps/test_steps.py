@@ -1,5 +1,7 @@
 """Between optimiser steps: the moving base, projection, multiplicative steps, penalties."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -187,6 +189,24 @@ def test_block_mask_keeps_the_moduli_and_full_does_not() -> None:
     t, theta = torch.tensor([0.3]).double(), torch.tensor([1.0]).double()
     inner = small.theta_matrix(t, theta, torch.ones(1).double())
     assert float(torch.linalg.eigvals(inner).abs().max()) == pytest.approx(1.119, abs=1e-3)
+
+
+def test_what_a_step_projects_by_default() -> None:
+    """After every tenth step, and not before; None never does."""
+    for options, projected in (({}, [10, 20]), ({"reproject_every": 3}, [3, 6, 9, 12, 15, 18]), (NEVER, [])):
+        parameter = nn.Parameter(haar(4))
+        optimiser = StiefelStep([parameter], lr=1e-3, **options)
+        found = []
+        for step in range(1, 21):
+            parameter.data.mul_(1 + 1e-6)
+            parameter.grad = torch.zeros(4, 4, dtype=torch.float64)
+            optimiser.step()
+            if orthogonality_error(parameter.detach()) < 1e-13:
+                found.append(step)
+        assert found == projected
+
+
+NEVER: dict[str, Any] = {"reproject_every": None}
 
 
 def test_a_matrix_that_was_float32_is_taken_in_double() -> None:

@@ -82,7 +82,7 @@ TERNARY = {
 }
 SIMPLE = {**UNARY, **BINARY, **TERNARY}
 ONLY_REAL = {  # of integers C and torch would not agree
-    *(f for f in UNARY if f not in (aten.neg, aten.logical_not, aten.bitwise_not)),
+    *(f for f in UNARY if f not in (aten.neg, aten.logical_not, aten.bitwise_not, aten.isnan)),
     aten.pow, aten.clamp, aten.div, aten.maximum, aten.minimum, aten.clamp_min, aten.clamp_max, aten.fmod, aten.atan2,
     aten.hypot,
 }  # fmt: skip
@@ -97,7 +97,7 @@ def expression(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if special is not None:
         return special(*args, **kwargs)
     template = SIMPLE.get(kind)
-    if template is None or kwargs or (kind is aten.div and len(args) > 2):
+    if template is None or kwargs:
         return None
     wanted = 1 if kind in UNARY else 2 if kind in BINARY else 3
     operands = list(args)
