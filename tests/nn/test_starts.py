@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 import torch
-from laws import Law, Normal, Uniform, follows
 
 from engram.models import MODELS
 from engram.nn import CPNet, Recurrent, TensorTrainNet
+from laws import Law, Normal, Uniform, follows
 
 D, N, R = 40, 100, 25
 GLOROT = {"weight_ih": Normal((2 / (D + N)) ** 0.5)}
 SMALL = {"mod_bias": Uniform(0.01)}
 LAWS: dict[str, dict[str, Law]] = {  # where it is not U(-1/sqrt(N), 1/sqrt(N)), as torch's; matrices under maps apart
     "irnn": {"weight_ih": Normal(0.001), "bias": 0.0},
-    **{name: GLOROT for name in ("soft-orthogonal", "spectral-margin", "spectral")},
-    **{name: GLOROT | SMALL for name in ("orth-init", "full-capacity", "householder", "scornn", "exprnn", "nnrnn")},
+    **dict.fromkeys(("soft-orthogonal", "spectral-margin", "spectral"), GLOROT),
+    **dict.fromkeys(("orth-init", "full-capacity", "householder", "scornn", "exprnn", "nnrnn"), GLOROT | SMALL),
     **{name: GLOROT | SMALL | {"start": Uniform(0.01)} for name in ("hyland-raetsch", "scurnn")},
     "urnn": {"weight_ih": Uniform((3 / (D + N)) ** 0.5), "mod_bias": 0.0, "start": Uniform((3 / (2 * N)) ** 0.5)},
     "eurnn": {"weight_ih": Uniform(0.01), "mod_bias": -0.01},

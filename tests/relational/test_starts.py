@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from laws import Law, Normal, Uniform, follows
 from torch import Tensor
 
 from engram.models import MODELS
 from engram.relational import PixelCNN, Similarity, Sparse
+from laws import Law, Normal, Uniform, follows
 
 F, C, T, N = 24, 30, 5, 60
 KEY, SLOTS, SLOT, M = 40, 20, 32, 36
