@@ -95,6 +95,7 @@ class Wrong(nn.Module):
         if self.mode == "raises":
             raise KeyError("nothing\nhere")
         answers = {"rank": inputs[..., None], "text": "no", "none": (), "batch": inputs[:, :1], "width": inputs}
+        answers |= {"steps": inputs[:, 0], "fewer": inputs[1:]}
         return answers[self.mode]
 
 
@@ -155,6 +156,26 @@ def test_only_cores_that_take_a_state_have_one() -> None:
     assert not leaky(inputs, state)[0].equal(outputs)
 
 
+class Open(Plain):
+    """Hands on what it is given, whatever that is; and is made for evaluation."""
+
+    def __init__(self, input_size: int) -> None:
+        super().__init__(input_size)
+        self.eval()
+
+    def forward(self, *given: Any) -> Any:
+        output = super().forward(given[0])
+        return output, output[-1] + (given[1] if len(given) > 1 else 0)
+
+
+def test_any_arguments_are_a_state_too() -> None:
+    network = make_network(Adding(6), Model(HERE + "Open"))
+    inputs = torch.randn(6, 3, 2)
+    _, state = network(inputs)
+    assert network(inputs, state)[1].equal(2 * state)
+    assert not network.core.training
+
+
 def test_heads_that_fit() -> None:
     once = make_network(Adding(6), Model(HERE + "Once"))
     plain = make_network(Adding(6), Model(HERE + "Plain"))
@@ -206,6 +227,8 @@ SIZES: list[tuple[dict[str, Any], str]] = [
     ({"name": "Strange"}, "Strange needs n_in: a run gives a model those of input_size, hidden_size"),
     ({"name": "Wrong"}, r"must return \(steps, batch, features\) or \(batch, features\)"),
     ({"name": "Wrong", "options": {"mode": "batch"}}, r"it made \(7, 1, 10\)"),
+    ({"name": "Wrong", "options": {"mode": "steps"}}, r"of \(7, 2, 10\) it made \(7, 10\)"),
+    ({"name": "Wrong", "options": {"mode": "fewer"}}, r"of \(7, 2, 10\) it made \(6, 2, 10\)"),
     (
         {"name": "Wrong", "options": {"mode": "text"}},
         "a tensor of numbers, alone or in a tuple with a state; got str",

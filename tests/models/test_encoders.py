@@ -103,6 +103,11 @@ def test_which_encoder() -> None:
     assert isinstance(make_encoder(Copy(5)), Identity)
     assert isinstance(pixels := make_encoder(Images()), PixelCNN)
     assert (pixels.output_size, make_encoder(Images(), 9).output_size) == (128, 9)
+
+    class Small(Images):
+        embedding = 20
+
+    assert make_encoder(Small()).output_size == 20  # that of the task's paper
     assert isinstance(plain := make_encoder(Images(), 0), Identity)
     assert plain.output_size == 192
     images = torch.rand(2, 4, 3, 8, 8)

@@ -121,7 +121,7 @@ def test_a_penalty_of_what_was_computed() -> None:
     assert penalty.requires_grad
 
 
-@pytest.mark.parametrize("name", ["gru", "lstm", "rac", "exprnn"])
+@pytest.mark.parametrize("name", ["gru", "lstm", "rac", "exprnn", "torch-gru", "torch-lstm"])
 def test_carry_takes_the_history_away(name: str) -> None:
     task = PennTreebank(bptt=5)
     network = make_network(task, Model(name, hidden=4, embedding=3))
@@ -170,6 +170,7 @@ def test_the_default_dtype_does_not_matter() -> None:
         try:
             torch.manual_seed(0)
             weights.append(make_network(Copy(5), Model("gru", hidden=4)).head.weight)
+            assert torch.get_default_dtype() == dtype
         finally:
             torch.set_default_dtype(torch.float32)
     assert weights[0].equal(weights[1])

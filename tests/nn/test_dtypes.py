@@ -149,7 +149,7 @@ def test_a_complex_layer_asked_for_its_own_precision(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.complex128, torch.float64])
 @pytest.mark.parametrize("name", ["urnn", "eurnn", "scurnn", "full-capacity", "hyland-raetsch"])
 def test_a_complex_layer_asked_for_another_precision(name: str, dtype: torch.dtype) -> None:
-    """What is complex stays complex and what is real, such as the angles of a map, stays real: only digits are added."""
+    """What is complex stays complex and what is real, such as the angles of a map, real: only digits are added."""
     layer, x = MODELS[name].kind(3, 8), torch.randn(4, 2, 3)
     before = {key: p.detach().clone() for key, p in layer.named_parameters()}
     right = layer(x)[0]

@@ -165,6 +165,8 @@ class TestContext:
         message = r"must add up to the steps of Shown: 3\+3 makes 6 of 5. Its own are 5"
         with pytest.raises(OptionError, match=message):
             network_of(context="3+3")
+        with pytest.raises(OptionError, match=r"must add up to the steps of Shown: 1\+2 makes 3 of 5"):
+            network_of(context="1+2")
         with pytest.raises(OptionError, match="unknown context 'hole'"):
             Model("corelnet", context="hole")
 

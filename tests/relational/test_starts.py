@@ -58,7 +58,9 @@ EXPECTED: dict[str, tuple[dict[str, Any], dict[str, Law]]] = {
     "corelnet": ({}, decoder(15)),
     "corelnet-t": (
         {"feedforward": 50},
-        {"positions": Normal(1.0), "token.weight": xavier(T + 8, TOKEN)} | attention("layer", TOKEN, 50) | decoder(TOKEN),
+        {"positions": Normal(1.0), "token.weight": xavier(T + 8, TOKEN)}
+        | attention("layer", TOKEN, 50)
+        | decoder(TOKEN),
     ),
     "esbn": (
         {"key_size": KEY},
@@ -80,7 +82,8 @@ EXPECTED: dict[str, tuple[dict[str, Any], dict[str, Law]]] = {
     "ntm": (
         {"slots": SLOTS, "slot_size": SLOT},
         {"memory": xavier(SLOT, SLOTS), "answer.weight": xavier(N, C)}
-        | {f"cell.weight_heads[{k * SLOT}:{(k + 1) * SLOT}]": xavier(N, SLOT, g) for k, g in enumerate((5 / 3, 5 / 3, 1, 5 / 3))}
+        | {f"cell.weight_heads[{k}:{k + SLOT}]": xavier(N, SLOT, 5 / 3) for k in (0, SLOT, 3 * SLOT)}
+        | {f"cell.weight_heads[{2 * SLOT}:{3 * SLOT}]": xavier(N, SLOT)}  # what is erased, before a sigmoid
         | {f"cell.weight_shape[{k}:{k + 1}]": kaiming(N) for k in (0, 2, 6, 8)}
         | {f"cell.weight_shape[{k}:{k + 1}]": xavier(N, 1) for k in (1, 7)}
         | {f"cell.weight_shape[{k}:{k + 3}]": xavier(N, 3) for k in (3, 9)}
