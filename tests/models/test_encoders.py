@@ -67,6 +67,26 @@ def test_counts_of_the_paper() -> None:
     assert count(PixelCNN((1, 32, 32), 128)) == 197_600
 
 
+def test_the_encoder_is_its_equation() -> None:
+    """relu(W * x + b) three times, 4 x 4 pixels at every second place of an image with a border of zeros, then two
+    layers relu(W x + b) of what is left, channel by channel."""
+    encoder, image = PixelCNN((2, 17, 12), 5).double(), torch.rand(2, 17, 12, dtype=torch.float64)
+    parameters = [p.detach() for p in encoder.parameters()]
+    for bias in parameters[1::2]:
+        bias.uniform_(-0.5, 0.5)
+    code, now = encoder(image), image
+    for weight, bias in zip(parameters[:6:2], parameters[1:6:2], strict=True):
+        wide = torch.zeros(len(now), now.shape[1] + 2, now.shape[2] + 2, dtype=torch.float64)
+        wide[:, 1:-1, 1:-1] = now
+        windows = wide.unfold(1, 4, 2).unfold(2, 4, 2)
+        now = (torch.einsum("cyxij,ocij->oyx", windows, weight) + bias[:, None, None]).clamp(min=0)
+    now = now.flatten()
+    for weight, bias in zip(parameters[6::2], parameters[7::2], strict=True):
+        now = (weight @ now + bias).clamp(min=0)
+    assert bool(now.any())
+    torch.testing.assert_close(code, now, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("shape", [(3, 8, 8), (1, 9, 17), (2, 36, 20)])
 @pytest.mark.parametrize("lead", [(), (4,), (5, 4)])
 def test_any_size_and_any_leading_axes(shape: tuple[int, ...], lead: tuple[int, ...]) -> None:

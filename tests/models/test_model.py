@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engram.errors import DTypeError, OptionError
-from engram.models import Model
+from engram.models import Model, decisive
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "exprn"}, "unknown model 'exprn'.*Did you mean 'exprnn'"),
@@ -41,6 +41,15 @@ def test_to_a_file_and_back() -> None:
         Model.from_dict({"hiden": 3})
     with pytest.raises(DTypeError, match="model must be a table"):
         Model.from_dict(["exprnn"])  # type: ignore[arg-type]
+
+
+def test_settings_that_came_later_and_change_nothing_are_in_no_hash() -> None:
+    """So that runs of before have the hash they had; what does change something is always there."""
+    old = {"name": "corelnet", "hidden": 6, "layers": 1, "embedding": None, "readout_bias": True, "options": {}}
+    later: dict[str, Any] = {"encoder": "", "context": "off", "l1": 0.0, "l1_on": "codes"}
+    assert decisive(old | later) == decisive(old | later | {"encoder": "learned"}) == old
+    for change in ({"encoder": "random"}, {"context": "whole"}, {"context": ""}, {"l1": 0.5}, {"l1_on": "weights"}):
+        assert decisive(old | later | change) == old | change
 
 
 def test_lists_of_a_file_are_tuples(tmp_path: Path) -> None:

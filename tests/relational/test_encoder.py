@@ -1,5 +1,6 @@
 """The encoder of images in a network: once per object, learned, frozen or somebody else's, and under a penalty."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,16 @@ class TestSparse:
         numbers = (codes @ weight.mT if on == "codes" else weight).detach()
         expected = 3 * sum(abs(float(number)) for number in numbers.flatten()) / numbers.numel()
         assert float(network.penalty().detach()) == pytest.approx(expected, rel=1e-12)  # type: ignore[union-attr]
+
+    def test_a_copy_in_the_middle_of_a_step_has_no_past(self) -> None:
+        """And what was penalised once is not penalised again."""
+        for name, settings in (("corelnet", {"l1": 3.0}), ("mnm", {})):
+            network = network_of(name, **settings)
+            network(rows())
+            twin = copy.deepcopy(network)
+            assert float(twin.penalty().detach()) == 0  # type: ignore[union-attr]
+            assert float(network.penalty().detach()) > 0  # type: ignore[union-attr]
+            assert float(network.penalty().detach()) == 0  # type: ignore[union-attr]
 
     def test_nothing_outside_of_training(self) -> None:
         network = network_of(l1=3.0).eval()
