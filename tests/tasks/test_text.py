@@ -138,6 +138,12 @@ def test_small_runs() -> None:
     assert task.batches("train", 10**6)[0].inputs.shape == (1, 500)  # no more streams than pairs
 
 
+def test_a_size_is_in_windows() -> None:
+    """In one stream they are whole: so many windows of so many steps."""
+    batches = PennTreebank(bptt=7).batches("train", 1, size=3)
+    assert [batches[k].targets.shape for k in range(batches.per_epoch)] == [(7, 1)] * 3
+
+
 WRONG = {
     "bptt": ({"bptt": 0}, OptionError, "bptt must be at least 1"),
     "bptt a float": ({"bptt": 1.5}, DTypeError, "bptt must be a whole number"),

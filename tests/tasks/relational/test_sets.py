@@ -160,6 +160,16 @@ def test_spaces_of_the_source() -> None:
     assert [kind.space // first_rows for kind in task.kinds("test", pool[:11])] == [3_628_800 - 30_240]
 
 
+def test_spaces_with_colours() -> None:
+    """Each image that decides has one of 100 colours: 2 of a pair, 6 and 9 of a trial, 5 of two rows; two patches."""
+    pool = torch.arange(15)
+    for kind, images in ((SameDifferent, 2), (RelationalMatch, 6), (IdentityRules, 9), (Distribution3, 5)):
+        plain, coloured = (kind(spurious=spurious).kinds("train", pool) for spurious in (False, True))
+        assert [one.space * 100**images for one in plain] == [one.space for one in coloured]
+        assert [one.share for one in plain] == [one.share for one in coloured]
+    assert [kind.space for kind in Separated().kinds("train", pool)] == [15 * 10_000, 15 * 14 * 10_000]
+
+
 def test_a_wrong_number_of_trials_is_told() -> None:
     kind = SameDifferent().kinds("train", torch.arange(5))[0]._replace(space=6)
     with pytest.raises(RuntimeError, match="says that there are 6, and only 5 are found"):
