@@ -176,6 +176,20 @@ def test_any_arguments_are_a_state_too() -> None:
     assert not network.core.training
 
 
+class Showing(Plain):
+    """An output, a state, and something to look at."""
+
+    def forward(self, inputs: Tensor, state: Any = None) -> Any:
+        output = super().forward(inputs)
+        return output, output[-1], inputs
+
+
+def test_the_state_is_the_second_of_several() -> None:
+    network = make_network(Adding(6), Model(HERE + "Showing"))
+    inputs = torch.randn(6, 3, 2)
+    assert network(inputs)[1].equal(network.core(inputs)[1])
+
+
 def test_heads_that_fit() -> None:
     once = make_network(Adding(6), Model(HERE + "Once"))
     plain = make_network(Adding(6), Model(HERE + "Plain"))

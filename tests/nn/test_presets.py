@@ -42,6 +42,7 @@ from engram.nn import (
     ScuRNN,
     SoftOrthogonalRNN,
     SpectralRNN,
+    param_groups,
 )
 from tiers import slow_but
 
@@ -255,6 +256,17 @@ def test_options_reach_the_map(name: str) -> None:
     assert settings(found) == settings(right)
     assert not options or settings(default) != settings(right)
     assert len(settings(right)) > len(options)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_parameter_is_in_one_group(name: str) -> None:
+    """Of two layers; what a map trains is in a group of its own, without decay, and a Stiefel matrix in another."""
+    layer: Any = MODELS[name].kind(3, 4, 2)
+    groups = param_groups(layer, lr=0.1, weight_decay=0.5)
+    assert sorted(id(p) for group in groups for p in group["params"]) == sorted(map(id, layer.parameters()))
+    assert {group["weight_decay"] for group in groups if group["name"] != "plain"} <= {0.0}
+    mapped = {"full-capacity": "stiefel", "s4": "state-space", "s4d": "state-space"}.get(name, "orthogonal")
+    assert {group["name"] for group in groups} <= {"plain", mapped}
 
 
 def test_determinants() -> None:

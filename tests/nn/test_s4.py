@@ -275,6 +275,30 @@ def test_the_operator_of_a_compiled_layer(kind: type[S4D], entering: bool, rever
         torch.testing.assert_close(found, expected, atol=1e-10, rtol=1e-10)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("kind", [S4, S4D])
+def test_the_scan_of_an_exported_layer(
+    kind: type[S4D], two_sided: bool, reverse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Step after step in real numbers, and from the other end too, is the convolution; the scan is a loop here."""
+
+    def looped(step: Any, inputs: torch.Tensor, state: torch.Tensor, reverse: bool, read: Any) -> Any:
+        said = {}
+        for t in sorted(range(len(inputs)), reverse=reverse):
+            state = step(inputs[t], state)
+            said[t] = read(state)
+        return torch.stack([said[t] for t in range(len(inputs))]), state
+
+    monkeypatch.setattr("engram.nn._s4_cell.scan_steps", looped)
+    cell: Any = kind(3, 3, state_size=4, two_sided=two_sided, dtype=torch.float64).cells[0]
+    system, x = cell.space.discretize(), randn(5, 2, 3)
+    said, pairs = cell._scanned(system, x, None, reverse)
+    expected, memory = convolved(system, x, None, TimeLine(x, None, reverse))
+    torch.testing.assert_close(said, expected, atol=1e-11, rtol=0)
+    torch.testing.assert_close(torch.view_as_complex(pairs.contiguous()), memory, atol=1e-11, rtol=0)
+
+
 @pytest.mark.parametrize("kind", [S4, S4D])
 def test_float32_and_autocast(kind: type[S4D]) -> None:
     layer, x = kind(3, 8, dtype=torch.float32), torch.randn(300, 2, 3)
