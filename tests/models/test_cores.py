@@ -221,6 +221,19 @@ def test_a_core_that_answers_itself() -> None:
         make_network(copy, Model(HERE + "Whole"))
 
 
+class Frozen(Whole):
+    """Answers itself, and learns nothing."""
+
+    def __init__(self, input_size: int, output_size: int, steps: int, task: Task) -> None:
+        super().__init__(input_size, output_size, steps, task)
+        self.requires_grad_(False)
+
+
+def test_what_cannot_be_trained() -> None:
+    with pytest.raises(OptionError, match="Frozen on adding has no parameter that could be trained"):
+        make_network(Adding(6), Model(HERE + "Frozen"))
+
+
 def test_batch_normalisation_is_not_spoiled() -> None:
     norm = make_network(Copy(3, 2), Model(HERE + "Normed")).core.norm
     assert int(norm.num_batches_tracked) == 0

@@ -164,6 +164,16 @@ def test_objects_are_encoded_once(embedding: int | None) -> None:
     assert indexed.double()(batch.inputs)[0].dtype == torch.float64
 
 
+def test_a_table_of_another_precision() -> None:
+    class Doubles(Images):
+        def objects(self) -> Tensor:
+            return self.images().double()
+
+    network = make_network(Doubles(table=True), Model("gru", hidden=4))
+    assert network.objects.dtype == torch.float32
+    assert network(torch.zeros(3, 2, dtype=torch.int64))[0].shape == (1, 2, 2)
+
+
 def test_tables_that_do_not_fit() -> None:
     class Bytes(Images):
         def objects(self) -> Tensor:

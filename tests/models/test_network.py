@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.maps import Schur
-from engram.models import Model, make_network
+from engram.models import Model, make_core, make_network
 from engram.nn import NonNormalRNN, RACState
 from engram.tasks import Adding, Copy, PennTreebank
 
@@ -42,6 +42,19 @@ class _Own(nn.Module):
 
     def penalty(self) -> Tensor:
         return torch.tensor(self.value)
+
+
+class Shared(nn.Module):
+    """One module with a penalty, in two places."""
+
+    def __init__(self, input_size: int) -> None:
+        super().__init__()
+        own = _Own(2.0)
+        self.linear = nn.Linear(input_size, 3)
+        self.left, self.right = nn.Sequential(own), nn.Sequential(own)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.linear(inputs)
 
 
 class Measured(nn.Module):
@@ -111,6 +124,10 @@ def test_every_module_counts(options: dict[str, Any], expected: float) -> None:
     assert network.penalty().item() == pytest.approx(expected)
 
 
+def test_what_is_shared_counts_once() -> None:
+    assert make_network(Copy(5), Model(HERE + "Shared")).penalty().item() == 2.0
+
+
 def test_a_penalty_of_what_was_computed() -> None:
     task = Copy(5)
     network = make_network(task, Model(HERE + "Measured"))
@@ -161,6 +178,21 @@ def test_a_copy_has_a_penalty_of_its_own() -> None:
     move_gamma(twin)
     assert twin.penalty().item() == pytest.approx(THREE)
     assert network.penalty().item() != pytest.approx(THREE)
+
+
+def test_the_core_is_sampled_first() -> None:
+    """The same seed gives the same core, whatever stands before and after it."""
+    task, cores = PennTreebank(bptt=5), []
+    for make in (
+        lambda: make_network(task, Model("gru", hidden=4, embedding=3)).core,
+        lambda: make_network(task, Model("gru", hidden=4, embedding=3, readout_bias=False, l1=0.1)).core,
+        lambda: make_core("gru", 3, 4),
+    ):
+        torch.default_generator.manual_seed(0)
+        cores.append([*make().parameters()])
+    for same in zip(*cores, strict=True):
+        assert same[0].equal(same[1])
+        assert same[0].equal(same[2])
 
 
 def test_the_default_dtype_does_not_matter() -> None:
