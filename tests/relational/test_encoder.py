@@ -124,6 +124,19 @@ class TestOwn:
             Model.from_dict(values)
         assert Model.from_dict(values, allow=[str(Path(__file__))]).encoder == values["encoder"]
 
+    def test_its_code_is_noted(self) -> None:
+        """What a run keeps a copy of: the files of the model and of the encoder."""
+        here = f"{Path(__file__).resolve()}:"
+        assert {name: kind.__name__ for name, kind in Model("corelnet", encoder=here + "Half").outside.items()} == {
+            here + "Half": "Half"
+        }
+        both = Model(here + "Picture", encoder=here + "Half").outside
+        assert {name: kind.__name__ for name, kind in both.items()} == {
+            here + "Picture": "Picture",
+            here + "Half": "Half",
+        }
+        assert Model("corelnet").outside == {}
+
 
 class TestSparse:
     @pytest.mark.parametrize("on", ["codes", "weights"])
