@@ -240,6 +240,27 @@ def test_by_name_and_back(task: Task) -> None:
     assert task.options().get("shapes", "esbn") in ("esbn", "glyphs")  # never auto: a run notes which
 
 
+@pytest.mark.parametrize("task", EVERY, ids=repr)
+def test_what_is_said_of_a_picture(task: RelationalTask) -> None:
+    """Rows add up to the steps; where the answers are choices these are the last row, of as many images each."""
+    assert sum(task.rows) == task.steps
+    assert len({*task.answers}) == task.output_size
+    if task.choice:
+        assert task.rows[-1] == task.choice * task.output_size
+        assert task.answers == tuple(f"choice {number}" for number in range(1, task.output_size + 1))
+    assert (task.embedding, task.context) == (128, "whole")
+    assert task.defaults == {"lr": 5e-4, "batch": 32, "clip": 0.0}  # Webb et al. 2021
+
+
+@pytest.mark.parametrize("kind", [SameDifferent, Separated, SameDifferent6])
+def test_same_is_called_same(kind: type[RelationalTask]) -> None:
+    rows, answers = kind(50).trials("train", size=60)
+    rows = rows[:, ::2] if kind is Separated else rows
+    half = rows.shape[1] // 2
+    for row, answer in zip(rows.tolist(), answers.tolist(), strict=True):
+        assert kind(50).answers[answer] == ("same" if row[:half] == row[half:] else "different")
+
+
 def test_pairs_belong_together() -> None:
     assert RelationalMatch().segments == (2, 2, 2)
     assert RelationalMatch3().segments == (3, 3, 3)
