@@ -73,6 +73,13 @@ def test_a_class_that_takes_any_keyword(tmp_path: Path) -> None:
     assert Model(f"{path}:Open", options={"anything": 1}).options == {"anything": 1}
 
 
+def test_how_wide_a_model_is_unless_said() -> None:
+    """128 units; a class that says another number has that one, as in its paper."""
+    papers = {"corelnet": 256, "esbn": 512, "transformer": 256, "predinet": 8, "rn": 512, "ntm": 512, "mnm": 128}
+    assert {name: Model(name).hidden for name in papers} == papers
+    assert {Model(name).hidden for name in ("exprnn", "lstm", "torch-lstm", "tensor-train", "torch.nn:GRU")} == {128}
+
+
 def test_options_are_a_copy() -> None:
     options = {"dropout": 0.1}
     model = Model(options=options)
