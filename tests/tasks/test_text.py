@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engram.errors import DTypeError, OptionError
 from engram.tasks import PennTreebank, make_task
 from engram.tasks._data import read
-from engram.tasks._text import Windows, treebank
+from engram.tasks._text import Windows, characters, treebank
 
 pytestmark = pytest.mark.usefixtures("data_sets")
 
@@ -162,3 +162,8 @@ def test_wrong_options(case: str) -> None:
 def test_wrong_split() -> None:
     with pytest.raises(OptionError, match="unknown split 'dev'"):
         PennTreebank().batches("dev", 10)
+
+
+def test_symbols_are_spelled_one_character_each() -> None:
+    """An end of line too, by a sign of its own."""
+    assert characters(torch.tensor([2, 0, 1]), b"\na_") == ["_", "↵", "a"]
