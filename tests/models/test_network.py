@@ -138,6 +138,21 @@ def test_a_penalty_of_what_was_computed() -> None:
     assert penalty.requires_grad
 
 
+def test_the_penalties_of_a_call_and_of_weights() -> None:
+    """Each is in one of the two, and their sum is the penalty: 0.5 times the mean of |codes|, and that of the matrix."""
+    network = make_network(Copy(5), Model("soft-orthogonal", hidden=6, l1=0.5, options={"strength": 3.0}))
+    with torch.no_grad():
+        network.core.cells[0].parametrizations.weight_hh.original.copy_(2 * torch.eye(6))
+    inputs = Copy(5).sample(2, torch.Generator().manual_seed(0)).inputs
+    network(inputs)
+    of_weights, of_call = (float(part.detach()) for part in (network.penalty_of_weights(), network.penalty_of_call()))
+    assert of_weights == pytest.approx(3 * 6 * 9)  # |4 I - I|^2
+    codes = inputs @ network.sparse.weight.detach().mT
+    assert of_call == pytest.approx(0.5 * float(codes.abs().mean()))
+    network(inputs)
+    assert float(network.penalty().detach()) == pytest.approx(of_weights + of_call)
+
+
 @pytest.mark.parametrize("name", ["gru", "lstm", "rac", "exprnn", "torch-gru", "torch-lstm"])
 def test_carry_takes_the_history_away(name: str) -> None:
     task = PennTreebank(bptt=5)
