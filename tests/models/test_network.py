@@ -139,7 +139,7 @@ def test_a_penalty_of_what_was_computed() -> None:
 
 
 def test_the_penalties_of_a_call_and_of_weights() -> None:
-    """Each is in one of the two, and their sum is the penalty: 0.5 times the mean of |codes|, and that of the matrix."""
+    """Each is in one of the two, and their sum is the penalty: half the mean of |codes|, and that of the matrix."""
     network = make_network(Copy(5), Model("soft-orthogonal", hidden=6, l1=0.5, options={"strength": 3.0}))
     with torch.no_grad():
         network.core.cells[0].parametrizations.weight_hh.original.copy_(2 * torch.eye(6))
