@@ -95,6 +95,7 @@ class Wrong(nn.Module):
         if self.mode == "raises":
             raise KeyError("nothing\nhere")
         answers = {"rank": inputs[..., None], "text": "no", "none": (), "batch": inputs[:, :1], "width": inputs}
+        answers |= {"steps": inputs[:, 0], "fewer": inputs[1:]}
         return answers[self.mode]
 
 
@@ -155,6 +156,40 @@ def test_only_cores_that_take_a_state_have_one() -> None:
     assert not leaky(inputs, state)[0].equal(outputs)
 
 
+class Open(Plain):
+    """Hands on what it is given, whatever that is; and is made for evaluation."""
+
+    def __init__(self, input_size: int) -> None:
+        super().__init__(input_size)
+        self.eval()
+
+    def forward(self, *given: Any) -> Any:
+        output = super().forward(given[0])
+        return output, output[-1] + (given[1] if len(given) > 1 else 0)
+
+
+def test_any_arguments_are_a_state_too() -> None:
+    network = make_network(Adding(6), Model(HERE + "Open"))
+    inputs = torch.randn(6, 3, 2)
+    _, state = network(inputs)
+    assert network(inputs, state)[1].equal(2 * state)
+    assert not network.core.training
+
+
+class Showing(Plain):
+    """An output, a state, and something to look at."""
+
+    def forward(self, inputs: Tensor, state: Any = None) -> Any:
+        output = super().forward(inputs)
+        return output, output[-1], inputs
+
+
+def test_the_state_is_the_second_of_several() -> None:
+    network = make_network(Adding(6), Model(HERE + "Showing"))
+    inputs = torch.randn(6, 3, 2)
+    assert network(inputs)[1].equal(network.core(inputs)[1])
+
+
 def test_heads_that_fit() -> None:
     once = make_network(Adding(6), Model(HERE + "Once"))
     plain = make_network(Adding(6), Model(HERE + "Plain"))
@@ -186,6 +221,19 @@ def test_a_core_that_answers_itself() -> None:
         make_network(copy, Model(HERE + "Whole"))
 
 
+class Frozen(Whole):
+    """Answers itself, and learns nothing."""
+
+    def __init__(self, input_size: int, output_size: int, steps: int, task: Task) -> None:
+        super().__init__(input_size, output_size, steps, task)
+        self.requires_grad_(False)
+
+
+def test_what_cannot_be_trained() -> None:
+    with pytest.raises(OptionError, match="Frozen on adding has no parameter that could be trained"):
+        make_network(Adding(6), Model(HERE + "Frozen"))
+
+
 def test_batch_normalisation_is_not_spoiled() -> None:
     norm = make_network(Copy(3, 2), Model(HERE + "Normed")).core.norm
     assert int(norm.num_batches_tracked) == 0
@@ -206,6 +254,8 @@ SIZES: list[tuple[dict[str, Any], str]] = [
     ({"name": "Strange"}, "Strange needs n_in: a run gives a model those of input_size, hidden_size"),
     ({"name": "Wrong"}, r"must return \(steps, batch, features\) or \(batch, features\)"),
     ({"name": "Wrong", "options": {"mode": "batch"}}, r"it made \(7, 1, 10\)"),
+    ({"name": "Wrong", "options": {"mode": "steps"}}, r"of \(7, 2, 10\) it made \(7, 10\)"),
+    ({"name": "Wrong", "options": {"mode": "fewer"}}, r"of \(7, 2, 10\) it made \(6, 2, 10\)"),
     (
         {"name": "Wrong", "options": {"mode": "text"}},
         "a tensor of numbers, alone or in a tuple with a state; got str",

@@ -67,6 +67,26 @@ def test_counts_of_the_paper() -> None:
     assert count(PixelCNN((1, 32, 32), 128)) == 197_600
 
 
+def test_the_encoder_is_its_equation() -> None:
+    """relu(W * x + b) three times, 4 x 4 pixels at every second place of an image with a border of zeros, then two
+    layers relu(W x + b) of what is left, channel by channel."""
+    encoder, image = PixelCNN((2, 17, 12), 5).double(), torch.rand(2, 17, 12, dtype=torch.float64)
+    parameters = [p.detach() for p in encoder.parameters()]
+    for bias in parameters[1::2]:
+        bias.uniform_(-0.5, 0.5)
+    code, now = encoder(image), image
+    for weight, bias in zip(parameters[:6:2], parameters[1:6:2], strict=True):
+        wide = torch.zeros(len(now), now.shape[1] + 2, now.shape[2] + 2, dtype=torch.float64)
+        wide[:, 1:-1, 1:-1] = now
+        windows = wide.unfold(1, 4, 2).unfold(2, 4, 2)
+        now = (torch.einsum("cyxij,ocij->oyx", windows, weight) + bias[:, None, None]).clamp(min=0)
+    now = now.flatten()
+    for weight, bias in zip(parameters[6::2], parameters[7::2], strict=True):
+        now = (weight @ now + bias).clamp(min=0)
+    assert bool(now.any())
+    torch.testing.assert_close(code, now, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("shape", [(3, 8, 8), (1, 9, 17), (2, 36, 20)])
 @pytest.mark.parametrize("lead", [(), (4,), (5, 4)])
 def test_any_size_and_any_leading_axes(shape: tuple[int, ...], lead: tuple[int, ...]) -> None:
@@ -103,6 +123,11 @@ def test_which_encoder() -> None:
     assert isinstance(make_encoder(Copy(5)), Identity)
     assert isinstance(pixels := make_encoder(Images()), PixelCNN)
     assert (pixels.output_size, make_encoder(Images(), 9).output_size) == (128, 9)
+
+    class Small(Images):
+        embedding = 20
+
+    assert make_encoder(Small()).output_size == 20  # that of the task's paper
     assert isinstance(plain := make_encoder(Images(), 0), Identity)
     assert plain.output_size == 192
     images = torch.rand(2, 4, 3, 8, 8)
@@ -137,6 +162,16 @@ def test_objects_are_encoded_once(embedding: int | None) -> None:
     for a, b in zip(plain.parameters(), indexed.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
     assert indexed.double()(batch.inputs)[0].dtype == torch.float64
+
+
+def test_a_table_of_another_precision() -> None:
+    class Doubles(Images):
+        def objects(self) -> Tensor:
+            return self.images().double()
+
+    network = make_network(Doubles(table=True), Model("gru", hidden=4))
+    assert network.objects.dtype == torch.float32
+    assert network(torch.zeros(3, 2, dtype=torch.int64))[0].shape == (1, 2, 2)
 
 
 def test_tables_that_do_not_fit() -> None:

@@ -47,6 +47,8 @@ def test_which_head() -> None:
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_read_out_without_bias(bias: bool) -> None:
+    for task, core in ((Copy(5), Core()), (Adding(5), Core()), (Adding(5), nn.GRU(3, 4))):
+        assert (make_head(task, core, 4, bias).bias is not None) is bias  # type: ignore[union-attr]
     for task in (Copy(3, 2), Adding(4)):
         head = make_network(task, Model("rnn", hidden=4, readout_bias=bias)).head
         assert (head.bias is not None) is bias

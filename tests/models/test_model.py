@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engram.errors import DTypeError, OptionError
-from engram.models import Model
+from engram.models import Model, decisive
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "exprn"}, "unknown model 'exprn'.*Did you mean 'exprnn'"),
@@ -43,6 +43,15 @@ def test_to_a_file_and_back() -> None:
         Model.from_dict(["exprnn"])  # type: ignore[arg-type]
 
 
+def test_settings_that_came_later_and_change_nothing_are_in_no_hash() -> None:
+    """So that runs of before have the hash they had; what does change something is always there."""
+    old = {"name": "corelnet", "hidden": 6, "layers": 1, "embedding": None, "readout_bias": True, "options": {}}
+    later: dict[str, Any] = {"encoder": "", "context": "off", "l1": 0.0, "l1_on": "codes"}
+    assert decisive(old | later) == decisive(old | later | {"encoder": "learned"}) == old
+    for change in ({"encoder": "random"}, {"context": "whole"}, {"context": ""}, {"l1": 0.5}, {"l1_on": "weights"}):
+        assert decisive(old | later | change) == old | change
+
+
 def test_lists_of_a_file_are_tuples(tmp_path: Path) -> None:
     path = tmp_path / "wide.py"
     path.write_text(
@@ -62,6 +71,13 @@ def test_a_class_that_takes_any_keyword(tmp_path: Path) -> None:
         "from torch import nn\nclass Open(nn.Module):\n    def __init__(self, input_size, **options): ...\n"
     )
     assert Model(f"{path}:Open", options={"anything": 1}).options == {"anything": 1}
+
+
+def test_how_wide_a_model_is_unless_said() -> None:
+    """128 units; a class that says another number has that one, as in its paper."""
+    papers = {"corelnet": 256, "esbn": 512, "transformer": 256, "predinet": 8, "rn": 512, "ntm": 512, "mnm": 128}
+    assert {name: Model(name).hidden for name in papers} == papers
+    assert {Model(name).hidden for name in ("exprnn", "lstm", "torch-lstm", "tensor-train", "torch.nn:GRU")} == {128}
 
 
 def test_options_are_a_copy() -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.maps import Schur
-from engram.models import Model, make_network
+from engram.models import Model, make_core, make_network
 from engram.nn import NonNormalRNN, RACState
 from engram.tasks import Adding, Copy, PennTreebank
 
@@ -42,6 +42,19 @@ class _Own(nn.Module):
 
     def penalty(self) -> Tensor:
         return torch.tensor(self.value)
+
+
+class Shared(nn.Module):
+    """One module with a penalty, in two places."""
+
+    def __init__(self, input_size: int) -> None:
+        super().__init__()
+        own = _Own(2.0)
+        self.linear = nn.Linear(input_size, 3)
+        self.left, self.right = nn.Sequential(own), nn.Sequential(own)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.linear(inputs)
 
 
 class Measured(nn.Module):
@@ -111,6 +124,10 @@ def test_every_module_counts(options: dict[str, Any], expected: float) -> None:
     assert network.penalty().item() == pytest.approx(expected)
 
 
+def test_what_is_shared_counts_once() -> None:
+    assert make_network(Copy(5), Model(HERE + "Shared")).penalty().item() == 2.0
+
+
 def test_a_penalty_of_what_was_computed() -> None:
     task = Copy(5)
     network = make_network(task, Model(HERE + "Measured"))
@@ -121,7 +138,22 @@ def test_a_penalty_of_what_was_computed() -> None:
     assert penalty.requires_grad
 
 
-@pytest.mark.parametrize("name", ["gru", "lstm", "rac", "exprnn"])
+def test_the_penalties_of_a_call_and_of_weights() -> None:
+    """Each is in one of the two, and their sum is the penalty: half the mean of |codes|, and that of the matrix."""
+    network = make_network(Copy(5), Model("soft-orthogonal", hidden=6, l1=0.5, options={"strength": 3.0}))
+    with torch.no_grad():
+        network.core.cells[0].parametrizations.weight_hh.original.copy_(2 * torch.eye(6))
+    inputs = Copy(5).sample(2, torch.Generator().manual_seed(0)).inputs
+    network(inputs)
+    of_weights, of_call = (float(part.detach()) for part in (network.penalty_of_weights(), network.penalty_of_call()))
+    assert of_weights == pytest.approx(3 * 6 * 9)  # |4 I - I|^2
+    codes = inputs @ network.sparse.weight.detach().mT
+    assert of_call == pytest.approx(0.5 * float(codes.abs().mean()))
+    network(inputs)
+    assert float(network.penalty().detach()) == pytest.approx(of_weights + of_call)
+
+
+@pytest.mark.parametrize("name", ["gru", "lstm", "rac", "exprnn", "torch-gru", "torch-lstm"])
 def test_carry_takes_the_history_away(name: str) -> None:
     task = PennTreebank(bptt=5)
     network = make_network(task, Model(name, hidden=4, embedding=3))
@@ -163,6 +195,21 @@ def test_a_copy_has_a_penalty_of_its_own() -> None:
     assert network.penalty().item() != pytest.approx(THREE)
 
 
+def test_the_core_is_sampled_first() -> None:
+    """The same seed gives the same core, whatever stands before and after it."""
+    task, cores = PennTreebank(bptt=5), []
+    for make in (
+        lambda: make_network(task, Model("gru", hidden=4, embedding=3)).core,
+        lambda: make_network(task, Model("gru", hidden=4, embedding=3, readout_bias=False, l1=0.1)).core,
+        lambda: make_core("gru", 3, 4),
+    ):
+        torch.default_generator.manual_seed(0)
+        cores.append([*make().parameters()])
+    for same in zip(*cores, strict=True):
+        assert same[0].equal(same[1])
+        assert same[0].equal(same[2])
+
+
 def test_the_default_dtype_does_not_matter() -> None:
     weights = []
     for dtype in (torch.float32, torch.float64):
@@ -170,6 +217,7 @@ def test_the_default_dtype_does_not_matter() -> None:
         try:
             torch.manual_seed(0)
             weights.append(make_network(Copy(5), Model("gru", hidden=4)).head.weight)
+            assert torch.get_default_dtype() == dtype
         finally:
             torch.set_default_dtype(torch.float32)
     assert weights[0].equal(weights[1])

@@ -1,6 +1,7 @@
 """The registry: complete, documented, and every entry builds and runs."""
 
 import inspect
+import re
 from dataclasses import fields
 
 import pytest
@@ -78,6 +79,42 @@ def test_options_and_types() -> None:
     for name, entry in MODELS.items():
         assert not {"batch_first", "dtype", "hidden_size", "num_layers"} & {*entry.options}
         assert ("rank" in entry.options) == (name in ("cprnn", "cpbirnn"))  # of a tensor network it is --hidden
+
+
+def value_of(formula: str, **sizes: int) -> float:
+    """A formula such as ``N(N-1)/2`` in numbers; what stands after a comma are sizes, ``K = 256``."""
+    formula, *said = formula.split(", ")
+    sizes |= {name: int(number) for name, number in re.findall(r"(\w) = (\d+)", " ".join(said))}
+    parts = re.findall(r"\d+|m[12]|[A-Za-z]|[-+/()^]", formula)
+    text = ""
+    for before, part in zip(["+", *parts], parts, strict=False):
+        text += "*" * (before not in "-+/(^" and part not in "-+/)^") + part.replace("^", "**")
+    return float(eval(text, {}, sizes))
+
+
+NOT_COUNTED = "weight_ih|bias|start|alpha|beta|score"  # of layers: what reads inputs, and vectors
+COUNTED = sorted({*MODELS} - {"eurnn", "s4", "s4d"})  # said to be about so many; as blocks, not as one matrix
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_the_number_of_parameters_that_is_said(name: str) -> None:
+    """The formula against a network: of layers what is recurrent, of the others all but the map of features."""
+    entry, sizes = MODELS[name], {"N": 12, "D": 8, "C": 3, "T": 5, "R": 12, "Y": 3, "d": 5, "m": 4, "H": 8}
+    formula = entry.parameters
+    if ", " in formula and "complex" in formula:
+        real, is_complex = formula.removesuffix(" complex").split(" real, ")
+        formula = is_complex if name in ("hyland-raetsch", "scurnn") else real
+    if name.startswith("sp") or name == "householder":
+        sizes |= {"m": 12, "m1": 12, "m2": 12}
+    core = make_core(name, 8, 12, output_size=3, steps=5)
+    others = re.compile(NOT_COUNTED if issubclass(entry.kind, Recurrent | nn.RNNBase) else r"^map\.")
+    if name in ("min-gru", "min-lstm"):  # whose gates read the input alone
+        others = re.compile("bias")
+    counted = [p.numel() for key, p in core.named_parameters() if not others.search(key)]
+    if name == "goru":
+        assert formula == "2N^2 + those of Q"
+        formula = "2N^2 + N - 1"  # of two layers of rotations
+    assert sum(counted) == value_of(formula, **sizes)
 
 
 def test_unknown_names() -> None:

@@ -79,6 +79,22 @@ def test_a_cell_of_ones_own_with_all_past() -> None:
     assert torch.equal(state.memory[0, :, -1], output[-1])
 
 
+@pytest.mark.parametrize(("kind", "options"), [(RelLSTM, {"nu": 3, "rho": 2}), (MemRNN, {})])
+def test_the_ages_of_what_is_attended_to(kind: Any, options: dict[str, int]) -> None:
+    """After t steps the last nu states, 0, ..., nu - 1 steps old, and min(rho, t - nu) older ones; a slot that holds
+    none has the age -1 and no weight. With all past, every age once."""
+    _, _, (weights, ages) = kind(3, 4, **options)(torch.randn(9, 2, 3), return_attention=True)
+    assert bool((weights.detach()[0].movedim(-2, -1)[ages[0] < 0] == 0).all())
+    for t in range(9):
+        held = [sorted(row[row >= 0].tolist()) for row in ages[0, :, t]]
+        last, older = (min(t + 1, 3), min(2, max(t - 2, 0))) if options else (t + 1, 0)
+        for row in held:
+            assert row[:last] == [*range(last)]
+            assert len({*row}) == len(row) == last + older
+            assert max(row) <= t
+    assert bool((ages[ages < 0] == -1).all())
+
+
 @pytest.mark.parametrize("kind", [RelRNN, MemRNN])
 def test_attention_as_data(kind: Any) -> None:
     options = {"nu": 3, "rho": 2} if kind is RelRNN else {}

@@ -150,6 +150,11 @@ BAD: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "not a number": (lambda: CoRNN(3, 5, dt=math.nan), OptionError, "dt must be above 0 and finite, got nan"),
     "a word": (lambda: CoRNN(3, 5, gamma="much"), DTypeError, "gamma must be a number"),  # type: ignore[arg-type]
     "negative damping": (lambda: CoRNN(3, 5, epsilon=-1), OptionError, "epsilon must be at least 0"),
+    "infinite damping": (
+        lambda: CoRNN(3, 5, gamma=math.inf),
+        OptionError,
+        "at least 0 and finite, got inf",
+    ),
     "infinite step": (lambda: LEM(3, 5, dt=math.inf), OptionError, "dt must be above 0 and finite, got inf"),
     "complex matrix": (lambda: Antisymmetric(2).distance(torch.eye(2) * 1j), DTypeError, "a map to real matrices"),
 }

@@ -143,3 +143,18 @@ def test_a_complex_layer_asked_for_its_own_precision(name: str) -> None:
     assert layer.to("cpu", torch.float32)(x)[0].equal(right)
     assert layer.share_memory()(x)[0].equal(right)
     assert all(parameter.is_shared() for parameter in layer.parameters())
+
+
+@pytest.mark.filterwarnings("ignore:Complex modules are a new feature:UserWarning")  # torch's own, on .to(complex)
+@pytest.mark.parametrize("dtype", [torch.complex128, torch.float64])
+@pytest.mark.parametrize("name", ["urnn", "eurnn", "scurnn", "full-capacity", "hyland-raetsch"])
+def test_a_complex_layer_asked_for_another_precision(name: str, dtype: torch.dtype) -> None:
+    """What is complex stays complex and what is real, such as the angles of a map, real: only digits are added."""
+    layer, x = MODELS[name].kind(3, 8), torch.randn(4, 2, 3)
+    before = {key: p.detach().clone() for key, p in layer.named_parameters()}
+    right = layer(x)[0]
+    found = layer.to(dtype)(x.double())[0]
+    for key, p in layer.named_parameters():
+        assert p.dtype == (torch.complex128 if before[key].is_complex() else torch.float64), key
+        assert p.detach().to(before[key].dtype).equal(before[key])
+    torch.testing.assert_close(found, right.to(found.dtype), atol=1e-5, rtol=0)  # complex64's 7 digits, four steps

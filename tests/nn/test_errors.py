@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 from engram.errors import DTypeError, EngramError, ManifoldError, NonFiniteError, OptionError, ShapeError
 from engram.maps import Cayley
 from engram.nn import RNN, Cell, Recurrent
+from engram.nn.laws import Constant
 from engram.state import Field
 
 
@@ -33,6 +34,7 @@ class PairRNN(Recurrent):
     cell = PairCell
 
 
+ZERO = Constant(0.0)
 X = torch.zeros(7, 3, 4)
 H = torch.zeros(1, 3, 5)
 bad = torch.zeros(7, 3, 4)
@@ -121,6 +123,8 @@ OWN: list[tuple[Callable[[], Any], type[EngramError], str]] = [
     (lambda: RNN(4, 5, initial_state="zeros"), OptionError, r"initial_state 'zeros'.* Did you mean 'zero'\?"),
     (lambda: RNN(4, 5, activation="qqq"), OptionError, r"unknown activation 'qqq': expected one of [a-z, ]+\.$"),
     (lambda: RNN(4, 5, activation="relu", dtype=torch.complex64), DTypeError, r"no order. Use 'modrelu'"),
+    (lambda: RNN(4, 5, map="cayley", laws={"weight_hh": ZERO}), OptionError, r"weight_hh, .* by its map: Cayley"),
+    (lambda: RNN(4, 5, laws={"weight_ho": ZERO}), OptionError, r"parameter 'weight_ho' of RNN in laws: .*weight_hh"),
     (lambda: assign(torch.eye(4)), ShapeError, r"Cayley is a map to 5 x 5 matrices, got \(4, 4\)"),
     (lambda: assign(2 * torch.eye(5)), ManifoldError, r"must be orthogonal .*; the one .* is 3 away.* project it"),
     (lambda: assign(torch.full((5, 5), float("nan"))), ManifoldError, r"is inf away"),

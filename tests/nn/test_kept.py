@@ -148,6 +148,18 @@ def test_every_edit_is_seen(edit: Callable[[Recurrent], object]) -> None:
         assert not torch.equal(layer(x)[0], before)
 
 
+def test_a_transposed_parameter_is_seen() -> None:
+    """The same numbers in the same place, read in another order."""
+    layer = RNN(3, 4, map="projected").eval()
+    (original,) = entries(layer)[0].parameters()
+    with torch.no_grad():
+        nn.init.orthogonal_(original)
+        before = layer(torch.eye(3)[:, None])[0]
+        original.data = original.data.mT
+        assert not layer(torch.eye(3)[:, None])[0].allclose(before)
+    is_fresh(layer)
+
+
 class Counting(Exponential):
     """Counts how often it is built."""
 

@@ -14,7 +14,7 @@ from torch.nn.utils import prune
 
 from engram.errors import ManifoldError, OptionError
 from engram.maps import Cayley
-from engram.nn import EURNN, GORU, MIRNN, RNN, S4D, Cell, ExpRNN, LinearRNN, OrthInitRNN, Recurrent, laws
+from engram.nn import EURNN, GORU, GRU, LSTM, MIRNN, RNN, S4D, Cell, ExpRNN, LinearRNN, OrthInitRNN, Recurrent, laws
 
 F64 = torch.float64
 NAMES = ["weight_ih_l0", "weight_hh_l0", "bias_l0", "weight_ih_l1", "weight_hh_l1", "bias_l1"]
@@ -218,6 +218,7 @@ def test_replace_the_map_and_the_class() -> None:
     assert type(plain) is RNN
     assert not hasattr(plain.cells[0], "parametrizations")
     torch.testing.assert_close(plain(sequence)[0], layer(sequence)[0], atol=1e-12, rtol=0)
+    assert layer.replace(RNN, map="soft-orthogonal", dtype=torch.float32).weight_hh_l1.dtype == torch.float32
     cayley = plain.replace(map="projected")
     torch.testing.assert_close(cayley(sequence)[0], layer(sequence)[0], atol=1e-10, rtol=0)
     with pytest.raises(ManifoldError):
@@ -242,6 +243,23 @@ def test_every_keyword_is_spelled_out(kind: Any) -> None:
     made = ExpRNN(3, 4)
     assert made.cells[0].activation == "modrelu"
     assert made.cells[0].bias is None
+
+
+def test_what_can_be_given_by_place() -> None:
+    """Sizes; of the layers of torch's names what torch takes so, in its order. All else is said by its name."""
+    sizes, common = ["input_size", "hidden_size", "num_layers"], ["bias", "batch_first", "dropout", "bidirectional"]
+    expected: dict[Any, list[str]] = {
+        RNN: [*sizes, "nonlinearity", *common],
+        LSTM: [*sizes, *common, "proj_size", "device", "dtype"],
+        GRU: [*sizes, *common, "device", "dtype"],
+        ExpRNN: sizes,
+        GORU: sizes,
+        S4D: sizes,
+    }
+    for kind, names in expected.items():
+        parameters = inspect.signature(kind).parameters
+        assert [name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD] == names
+        assert {p.kind for name, p in parameters.items() if name not in names} == {inspect.Parameter.KEYWORD_ONLY}
 
 
 # What people do to cells and to layers, and what the names say then.
@@ -336,6 +354,9 @@ def test_replace_starts_from_what_the_layer_is() -> None:
     layer.cells[0].register_buffer("scale", torch.ones(2))
     layer.weight_ih_l0.requires_grad_(False)
     assert not layer.replace().weight_ih_l0.requires_grad
+    assert layer.replace().training
+    assert not layer.eval().replace().training
+    assert layer.replace(dtype=F64).weight_hh_l0.dtype == F64
     with pytest.raises(OptionError, match="a folded ExpRNN has no map any more"):
         ExpRNN(3, 4).fold().replace()
     assert ExpRNN.from_torch(ExpRNN(3, 4, activation="tanh", bias=True).to_torch()).nonlinearity == "tanh"

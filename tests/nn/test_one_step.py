@@ -113,3 +113,15 @@ def test_a_single_step_is_checked_for_nan_where_that_is_asked_for() -> None:
     layer = nn.RNN(3, 5, check_finite=True)
     with torch.no_grad(), pytest.raises(NonFiniteError, match="must be finite"):
         layer(torch.full((1, 2, 3), torch.nan), layer.initial_state(2))
+
+
+def test_dropout_between_layers_stays_in_training() -> None:
+    """Without a state the long way is taken, whose units are dropped by the same numbers."""
+    layer, token = nn.RNN(3, 5, num_layers=2, dropout=0.5), torch.randn(1, 4, 3)
+    with torch.no_grad():
+        dropped = []
+        for state in (None, layer.initial_state(4)):
+            torch.default_generator.manual_seed(1)
+            dropped.append(layer(token, state)[0])
+        torch.testing.assert_close(dropped[1], dropped[0], rtol=0, atol=1e-6)
+        assert not layer.eval()(token, state)[0].allclose(dropped[0])

@@ -5,17 +5,31 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from engram.checks import check_contract
 from engram.errors import OptionError
-from engram.maps import StiefelStep, orthogonality_error
+from engram.maps import (
+    Antisymmetric,
+    Exponential,
+    Givens,
+    Householder,
+    Map,
+    ScaledCayley,
+    Schur,
+    SoftOrthogonal,
+    SpectralMargin,
+    SpectralReflections,
+    StiefelStep,
+    orthogonality_error,
+)
 from engram.models import MODELS, make_core
 from engram.nn import (
     EURNN,
     IRNN,
     RNN,
     URNN,
+    Cell,
     ExpRNN,
     FullCapacityURNN,
     HDetachLSTM,
@@ -28,6 +42,7 @@ from engram.nn import (
     ScuRNN,
     SoftOrthogonalRNN,
     SpectralRNN,
+    param_groups,
 )
 from tiers import slow_but
 
@@ -189,6 +204,71 @@ def test_the_penalty_of_two_layers_is_a_sum() -> None:
     assert float(spectral.penalty().detach()) == pytest.approx(2 * largest**2, rel=1e-12)
 
 
+def test_the_penalty_of_two_matrices_of_a_cell_is_a_sum() -> None:
+    """lambda |W^T W - I|^2 with W = 2I of size 4 is 0.5 x 36, with W = 3I it is 0.1 x 256."""
+
+    class TwoCell(Cell):
+        def __init__(self, input_size: int, hidden_size: int, **options: Any) -> None:
+            super().__init__(input_size, hidden_size, map=SoftOrthogonal(4, strength=0.5), **options)
+            self.declare("second", 4, 4, map=SoftOrthogonal(4, strength=0.1))
+
+        def step(self, drive: Tensor, state: Tensor) -> Tensor:
+            return torch.tanh(drive + state @ self.weight_hh.mT @ self.second.mT)
+
+    cell = TwoCell(3, 4, dtype=torch.float64)
+    for name, factor in (("weight_hh", 2.0), ("second", 3.0)):
+        cell.parametrizations[name].original.data = factor * torch.eye(4, dtype=torch.float64)
+    assert float(cell.penalty().detach()) == pytest.approx(0.5 * 36 + 0.1 * 256, rel=1e-12)
+
+
+HANDED_ON: dict[str, tuple[Map, dict[str, Any]]] = {  # the map that a preset of 8 units has, and what says so
+    "exprnn": (Exponential(8, init="cayley", rebase_every=5), {"init": "cayley", "rebase_every": 5}),
+    "hyland-raetsch": (
+        Exponential(8, init="identity", rebase_every=5, complex=True), {"init": "identity", "rebase_every": 5},
+    ),
+    "scornn": (ScaledCayley(8, rho=3), {"rho": 3}),
+    "scurnn": (ScaledCayley(8, complex=True), {}),
+    "householder": (Householder(8, reflections=3), {"reflections": 3}),
+    "eurnn": (Givens(8, layers=4, complex=True), {"layers": 4}),
+    "soft-orthogonal": (SoftOrthogonal(8, strength=0.5, norm="spectral"), {"strength": 0.5, "norm": "spectral"}),
+    "spectral-margin": (SpectralMargin(8, margin=0.3), {"margin": 0.3}),
+    "spectral": (SpectralReflections(8, margin=0.3, reflections=(2, 5)), {"margin": 0.3, "reflections": (2, 5)}),
+    "nnrnn": (
+        Schur(8, mask="block", init="cayley", rebase_every=5, gamma=0.9, gamma_penalty=0.2, decay=0.1),
+        {"mask": "block", "init": "cayley", "rebase_every": 5, "gamma": 0.9, "gamma_penalty": 0.2, "decay": 0.1},
+    ),
+    "antisymmetric": (Antisymmetric(8, 0.3, 2.0), {"gamma": 0.3, "deviation": 2.0}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HANDED_ON)
+def test_options_reach_the_map(name: str) -> None:
+    """With other values than the defaults the map is the one made by hand, in all that it holds beside numbers."""
+    right, options = HANDED_ON[name]
+    found: Any = MODELS[name].kind(3, 8, **options).cells[0].parametrizations.weight_hh[0]  # type: ignore[operator]
+    default: Any = MODELS[name].kind(3, 8).cells[0].parametrizations.weight_hh[0]  # type: ignore[operator]
+
+    def settings(map: Map) -> dict[str, Any]:
+        plain = (bool, int, float, str, tuple, type(None))
+        return {key: value for key, value in vars(map).items() if isinstance(value, plain) and key != "training"}
+
+    assert type(found) is type(right)
+    assert settings(found) == settings(right)
+    assert not options or settings(default) != settings(right)
+    assert len(settings(right)) > len(options)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_parameter_is_in_one_group(name: str) -> None:
+    """Of two layers; what a map trains is in a group of its own, without decay, and a Stiefel matrix in another."""
+    layer: Any = MODELS[name].kind(3, 4, 2)
+    groups = param_groups(layer, lr=0.1, weight_decay=0.5)
+    assert sorted(id(p) for group in groups for p in group["params"]) == sorted(map(id, layer.parameters()))
+    assert {group["weight_decay"] for group in groups if group["name"] != "plain"} <= {0.0}
+    mapped = {"full-capacity": "stiefel", "s4": "state-space", "s4d": "state-space"}.get(name, "orthogonal")
+    assert {group["name"] for group in groups} <= {"plain", mapped}
+
+
 def test_determinants() -> None:
     """+1 for expRNN started by a law of A, (-1)^m for m reflections, (-1)^rho for scoRNN."""
     assert float(torch.det(ExpRNN(1, 6, dtype=torch.float64).weight_hh_l0.detach())) == pytest.approx(1)
@@ -209,6 +289,18 @@ def test_what_a_complex_layer_shows(output: str, features: int) -> None:
     last = state[-1]
     expected = {"real": last.real, "complex": last, "concat": torch.cat([last.real, last.imag], -1)}[output]
     assert torch.equal(shown[-1], expected)
+
+
+@pytest.mark.parametrize("name", ["urnn", "full-capacity", "hyland-raetsch", "eurnn", "scurnn"])
+def test_a_complex_layer_shows_both_parts_unless_asked(name: str) -> None:
+    x, kind = torch.randn(7, 2, 3), MODELS[name].kind
+    for options in ({}, {"dtype": torch.float32}, {"output": None} if name == "eurnn" else {}):
+        layer: Any = kind(3, 5, **options)
+        shown, state = layer(x)
+        assert torch.equal(shown[-1], torch.cat([state[0].real, state[0].imag], -1))
+    if name == "eurnn":
+        real = EURNN(3, 5, complex=False)
+        assert torch.equal(real(x)[0][-1], real(x)[1][0])
 
 
 WRONG = [

@@ -16,6 +16,8 @@ from engram import loops
 from engram.checks import check_contract
 from engram.errors import DTypeError, OptionError, ShapeError
 from engram.nn import S4, S4D, S4Cell, S4State
+from engram.nn._convolved import convolved, convolved_operator
+from engram.nn._rows import TimeLine
 
 LAYERS: dict[str, Callable[..., S4D]] = {
     "S4": S4,
@@ -254,6 +256,49 @@ def test_compiled(kind: type[S4D], measure: Any, agree: Any) -> None:
     torch.compiler.reset()
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("entering", [False, True])
+@pytest.mark.parametrize("kind", [S4, S4D])
+def test_the_operator_of_a_compiled_layer(kind: type[S4D], entering: bool, reverse: bool) -> None:
+    """Values and every gradient, that of the state too, are those of the layer as it is run."""
+    space, x = kind(3, 3, state_size=4, dtype=torch.float64).cells[0].space, randn(5, 2, 3).requires_grad_()
+    before = torch.randn(2, 3, 2, dtype=torch.complex128, requires_grad=True) if entering else None
+    leaves = [x, *(() if before is None else (before,)), *space.parameters()]
+    results = []
+    for values in (
+        convolved_operator(space.discretize(), x, before, reverse),
+        convolved(space.discretize(), x, before, TimeLine(x, None, reverse)),
+    ):
+        loss = sum((torch.view_as_real(v) if v.is_complex() else v).square().sum() for v in values)
+        results.append([*values, *torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)])
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("kind", [S4, S4D])
+def test_the_scan_of_an_exported_layer(
+    kind: type[S4D], two_sided: bool, reverse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Step after step in real numbers, and from the other end too, is the convolution; the scan is a loop here."""
+
+    def looped(step: Any, inputs: torch.Tensor, state: torch.Tensor, reverse: bool, read: Any) -> Any:
+        said = {}
+        for t in sorted(range(len(inputs)), reverse=reverse):
+            state = step(inputs[t], state)
+            said[t] = read(state)
+        return torch.stack([said[t] for t in range(len(inputs))]), state
+
+    monkeypatch.setattr("engram.nn._s4_cell.scan_steps", looped)
+    cell: Any = kind(3, 3, state_size=4, two_sided=two_sided, dtype=torch.float64).cells[0]
+    system, x = cell.space.discretize(), randn(5, 2, 3)
+    said, pairs = cell._scanned(system, x, None, reverse)
+    expected, memory = convolved(system, x, None, TimeLine(x, None, reverse))
+    torch.testing.assert_close(said, expected, atol=1e-11, rtol=0)
+    torch.testing.assert_close(torch.view_as_complex(pairs.contiguous()), memory, atol=1e-11, rtol=0)
+
+
 @pytest.mark.parametrize("kind", [S4, S4D])
 def test_float32_and_autocast(kind: type[S4D]) -> None:
     layer, x = kind(3, 8, dtype=torch.float32), torch.randn(300, 2, 3)
@@ -285,6 +330,9 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "state of a two-sided one": (
         lambda: S4D(3, 4, two_sided=True)(torch.ones(5, 3), torch.ones(1, 4)), OptionError, "whole sequence at once",
+    ),
+    "segments of a two-sided one": (
+        lambda: S4D(3, 4, two_sided=True, checkpoint_every=2)(torch.ones(5, 2, 3)), OptionError, "no checkpoint_every",
     ),
     "step of a two-sided one": (
         lambda: S4Cell(3, 3, two_sided=True).step(torch.ones(2, 3), torch.ones(2, 195)), OptionError, "cannot step",

@@ -89,7 +89,7 @@ def test_every_layer(name: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(run(loaded, x), run(layer, x), strict=True))
 
 
-@pytest.mark.parametrize("name", ["exprnn", "rac", "lstm", "torch-lstm", "lem", "cornn"])
+@pytest.mark.parametrize("name", ["exprnn", "rac", "lstm", "torch-lstm", "lem", "cornn", "sab", "s4", "relrnn"])
 def test_a_state_beside_the_layer(name: str) -> None:
     layer, x = LAYERS[name](), torch.randn(6, 4, 3)
     saved = through_a_file({"layer": layer, "state": layer(x)[1]})

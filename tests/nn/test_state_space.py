@@ -74,6 +74,21 @@ def test_the_basis_gives_the_matrix_back(size: int) -> None:
     torch.testing.assert_close(whole.mH @ whole, torch.eye(size, dtype=whole.dtype), atol=apart, rtol=0)
 
 
+@pytest.mark.parametrize("size", [4, 16, 64])
+def test_where_a_low_rank_space_starts(size: int) -> None:
+    """lambda, and B and P in the basis of the eigenvectors; imaginary parts of B no larger than 2, as in the source."""
+    rates, basis = normal_basis(size)
+    space = LowRankSpace(3, size, init="legs", discretization="bilinear", dtype=torch.float64, **OPTIONS)
+    b, p = (torch.view_as_complex(weight.detach()) for weight in (space.weight_b, space.weight_p))
+    whole = (basis.conj() * legs(size)[1][:, None]).sum(0)
+    assert float(whole.imag.abs().max()) > 2
+    for row in range(3):
+        torch.testing.assert_close(space.rates.detach()[row], rates, atol=1e-12, rtol=1e-12)
+        torch.testing.assert_close(p[row], (basis.conj() * low_rank(size)[:, None]).sum(0), atol=1e-12, rtol=0)
+        torch.testing.assert_close(b[row].real, whole.real, atol=1e-12, rtol=1e-12)
+        torch.testing.assert_close(b[row].imag, whole.imag.clamp(-2, 2), atol=1e-12, rtol=1e-12)
+
+
 @pytest.mark.parametrize(("state", "length"), SIZES)
 @torch.no_grad()
 def test_cauchy_kernel_is_the_kernel_by_powers(state: int, length: int) -> None:
@@ -199,5 +214,5 @@ def test_copies_are_shared() -> None:
         space.log_decay[1] += 1
     assert space.log_decay.shape == (2, 2)
     assert space.rates.shape == (6, 2)
-    assert space.rates[0].equal(space.rates[2])
-    assert not space.rates[2].equal(space.rates[3])
+    assert [bool(row.equal(space.rates[0])) for row in space.rates] == [True] * 3 + [False] * 3  # neighbours share
+    assert all(row.equal(space.rates[3]) for row in space.rates[4:])

@@ -121,6 +121,7 @@ def test_gradients_and_the_batch_first(kind: type) -> None:
     other = copy.deepcopy(net)
     other.batch_first = True
     torch.testing.assert_close(other(x.transpose(0, 1)), net(x), rtol=0, atol=0)
+    torch.testing.assert_close(other.contract(x.transpose(0, 1)), net.contract(x), rtol=0, atol=0)
 
 
 def test_at_the_start_the_scores_are_of_ordinary_size() -> None:

@@ -1,5 +1,6 @@
 """The encoder of images in a network: once per object, learned, frozen or somebody else's, and under a penalty."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,19 @@ class TestOwn:
             Model.from_dict(values)
         assert Model.from_dict(values, allow=[str(Path(__file__))]).encoder == values["encoder"]
 
+    def test_its_code_is_noted(self) -> None:
+        """What a run keeps a copy of: the files of the model and of the encoder."""
+        here = f"{Path(__file__).resolve()}:"
+        assert {name: kind.__name__ for name, kind in Model("corelnet", encoder=here + "Half").outside.items()} == {
+            here + "Half": "Half"
+        }
+        both = Model(here + "Picture", encoder=here + "Half").outside
+        assert {name: kind.__name__ for name, kind in both.items()} == {
+            here + "Picture": "Picture",
+            here + "Half": "Half",
+        }
+        assert Model("corelnet").outside == {}
+
 
 class TestSparse:
     @pytest.mark.parametrize("on", ["codes", "weights"])
@@ -134,6 +148,16 @@ class TestSparse:
         numbers = (codes @ weight.mT if on == "codes" else weight).detach()
         expected = 3 * sum(abs(float(number)) for number in numbers.flatten()) / numbers.numel()
         assert float(network.penalty().detach()) == pytest.approx(expected, rel=1e-12)  # type: ignore[union-attr]
+
+    def test_a_copy_in_the_middle_of_a_step_has_no_past(self) -> None:
+        """And what was penalised once is not penalised again."""
+        for name, settings in (("corelnet", {"l1": 3.0}), ("mnm", {})):
+            network = network_of(name, **settings)
+            network(rows())
+            twin = copy.deepcopy(network)
+            assert float(twin.penalty().detach()) == 0  # type: ignore[union-attr]
+            assert float(network.penalty().detach()) > 0  # type: ignore[union-attr]
+            assert float(network.penalty().detach()) == 0  # type: ignore[union-attr]
 
     def test_nothing_outside_of_training(self) -> None:
         network = network_of(l1=3.0).eval()
@@ -165,6 +189,8 @@ class TestContext:
         message = r"must add up to the steps of Shown: 3\+3 makes 6 of 5. Its own are 5"
         with pytest.raises(OptionError, match=message):
             network_of(context="3+3")
+        with pytest.raises(OptionError, match=r"must add up to the steps of Shown: 1\+2 makes 3 of 5"):
+            network_of(context="1+2")
         with pytest.raises(OptionError, match="unknown context 'hole'"):
             Model("corelnet", context="hole")
 

@@ -2,9 +2,20 @@
 
 import pytest
 import torch
+from torch import nn
 
 from engram.errors import OptionError, ShapeError
-from engram.relational import ENTRIES, ESBN, SIMILARITIES, CoRelNet, CoRelNetT, EncoderLayer, PrediNet, Similarity
+from engram.relational import (
+    ENTRIES,
+    ESBN,
+    MNM,
+    SIMILARITIES,
+    CoRelNet,
+    CoRelNetT,
+    EncoderLayer,
+    PrediNet,
+    Similarity,
+)
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
@@ -74,6 +85,21 @@ def test_asymmetric_contains_symmetric() -> None:
         other.load_state_dict(weights)
         codes = torch.randn(4, 5, 6)
         assert torch.equal(plain(codes), other(codes)), kind.__name__
+
+
+def test_which_entries_unless_said() -> None:
+    """S is symmetric: below the diagonal is all. What is not symmetric, and the rows of CoRelNet-T, are whole."""
+    found = {kind: Similarity(3, 4, kind).entries for kind in SIMILARITIES}
+    assert found == {"symmetric": "tril", "asymmetric": "tril", "diff": "full", "mix": "full"}
+    assert CoRelNetT(3, 2, 4).similarity.entries == "full"
+    assert CoRelNet(3, 2, 4).similarity.entries == "tril"
+
+
+@pytest.mark.parametrize("kind", [CoRelNet, CoRelNetT, ESBN, PrediNet, MNM])
+@pytest.mark.parametrize("steps", [1, 3, 5])
+def test_a_sequence_of_another_length(kind: type[nn.Module], steps: int) -> None:
+    with pytest.raises(ShapeError, match=rf"sequences of 4 steps, got {steps}: .*make one with steps={steps}"):
+        kind(3, 2, 4)(torch.randn(steps, 1, 3))
 
 
 def test_bad_input() -> None:

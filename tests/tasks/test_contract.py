@@ -220,3 +220,25 @@ def test_the_exam_does_not_depend_on_the_batch_size(size: int) -> None:
     cut = Copy(3, 2).batches("test", size, seed=1, size=70)
     for part, parts in zip(whole, zip(*(cut[k] for k in range(cut.per_epoch)), strict=True), strict=True):
         assert part.equal(torch.cat(parts, 1))
+
+
+def test_the_losses_of_several_runs_are_those_of_the_loss() -> None:
+    """A task with a loss of its own does not inherit the fast form of another loss; its own it keeps."""
+
+    class Tripled(Copy):
+        def loss(self, outputs: torch.Tensor, batch: Batch) -> torch.Tensor:
+            return 3 * super().loss(outputs, batch)
+
+    class Told(Tripled):
+        def loss(self, outputs: torch.Tensor, batch: Batch) -> torch.Tensor:
+            return super().loss(outputs, batch)
+
+        def losses(self, outputs: torch.Tensor, batch: Batch) -> torch.Tensor:
+            return torch.tensor([5.0, 7.0])
+
+    several = [Copy(3, 2).sample(4, seeded(seed)) for seed in range(2)]
+    outputs, batches = torch.randn(2, 7, 4, 9), Batch(*(torch.stack(parts) for parts in zip(*several, strict=True)))
+    for task, factor in ((Copy(3, 2), 1), (Tripled(3, 2), 3)):
+        found = task.losses(outputs, batches).tolist()
+        assert found == pytest.approx([factor * float(Copy(3, 2).loss(outputs[k], several[k])) for k in range(2)])
+    assert Told(3, 2).losses(outputs, batches).tolist() == [5.0, 7.0]

@@ -119,6 +119,13 @@ def test_the_order_of_the_places(tmp_path: Path) -> None:
     assert places() == [tmp_path / "named", tmp_path / "cache" / "data"]
 
 
+def test_the_plain_file_goes_before_the_packed_one(tmp_path: Path) -> None:
+    """Which takes time to unpack, and may be half written."""
+    put(tmp_path / PLACES[0] / "a.gz", gzip.compress(CONTENT)[:-3])
+    put(tmp_path / PLACES[0] / "a")
+    assert read("toy/a") == CONTENT
+
+
 def test_nothing_beside_a_checkout_is_read(tmp_path: Path) -> None:
     """A folder of somebody's machine is no place of the library: it is named in $ENGRAM_DATA or not read."""
     put(tmp_path / "shared" / "data" / "toy" / "a")
@@ -227,7 +234,7 @@ def test_a_silent_server(monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
 def test_a_server_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Path, part: str) -> None:
     """A byte now and then never runs into the timeout of a socket; the whole has a limit."""
     monkeypatch.setattr(_download, "TOTAL", 0.3)
-    release = threading.Event()
+    release, left = threading.Event(), threading.Event()
 
     def drip(self: Quiet) -> None:
         self.wfile.write(b"HTTP/1.0 200 OK\r\n" + (b"\r\n" if part == "body" else b"Server: "))
@@ -235,6 +242,7 @@ def test_a_server_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, si
             try:
                 self.wfile.write(b"x")
             except OSError:  # nobody listens any more
+                left.set()
                 return
 
     monkeypatch.setattr(Quiet, "do_GET", drip)
@@ -242,6 +250,7 @@ def test_a_server_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, si
     with pytest.raises(DataError, match=r"gives no answer .it was not done after 0.3 seconds.*Get toy/a"):
         read("toy/a")
     assert time.monotonic() - begin < 3
+    assert part == "headers" or left.wait(10)  # it hangs up; while headers are read nobody asks whether to go on
     release.set()
     assert kept(tmp_path) == []
 
@@ -260,6 +269,16 @@ def test_a_tar_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site
     with pytest.raises(DataError, match="it unpacks to more than 100,000 bytes"):
         read("text/t.train.txt")
     assert kept(tmp_path) == []
+
+
+def test_a_tar_that_just_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
+    content = packed(TEXTS)
+    put(site / "all.tgz", content)
+    monkeypatch.setattr(_data, "UNPACKED", len(gzip.decompress(content)) - 1)
+    with pytest.raises(DataError, match="it unpacks to more than"):
+        read("text/t.train.txt")
+    monkeypatch.setattr(_data, "UNPACKED", len(gzip.decompress(content)))
+    assert read("text/t.train.txt") == TEXTS["t.train.txt"]
 
 
 def test_a_pipe_is_not_the_file_and_a_link_is(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from engram.errors import DataError, OptionError
-from engram.tasks import Batch, PAutomaC
+from engram.tasks import Batch, PAutomaC, _pautomac
 from engram.tasks._data import read
 from engram.tasks._pautomac import SYMBOLS, read_strings, solution, strings
 from engram.tasks._symbols import entropy
@@ -153,3 +153,11 @@ def test_same_seed_same_batch() -> None:
 def test_the_error_lists_the_problems() -> None:
     with pytest.raises(OptionError, match=r"unknown problem 2: expected one of 1, 3, 5, 7, 9, 14, .*45"):
         PAutomaC(2)
+
+
+@pytest.mark.parametrize(("train", "test"), [(5, 9), (9, 5)])
+def test_the_steps_are_those_of_the_longest_string(train: int, test: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With both boundaries a string of 9 is 8 predictions, in whichever file it is."""
+    lengths = {"train": [3, train], "test": [test, 2]}
+    monkeypatch.setattr(_pautomac, "strings", lambda problem, part: [torch.zeros(n) for n in lengths[part]])
+    assert PAutomaC().steps == 8

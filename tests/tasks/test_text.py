@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engram.errors import DTypeError, OptionError
 from engram.tasks import PennTreebank, make_task
 from engram.tasks._data import read
-from engram.tasks._text import Windows, treebank
+from engram.tasks._text import Windows, characters, treebank
 
 pytestmark = pytest.mark.usefixtures("data_sets")
 
@@ -138,6 +138,12 @@ def test_small_runs() -> None:
     assert task.batches("train", 10**6)[0].inputs.shape == (1, 500)  # no more streams than pairs
 
 
+def test_a_size_is_in_windows() -> None:
+    """In one stream they are whole: so many windows of so many steps."""
+    batches = PennTreebank(bptt=7).batches("train", 1, size=3)
+    assert [batches[k].targets.shape for k in range(batches.per_epoch)] == [(7, 1)] * 3
+
+
 WRONG = {
     "bptt": ({"bptt": 0}, OptionError, "bptt must be at least 1"),
     "bptt a float": ({"bptt": 1.5}, DTypeError, "bptt must be a whole number"),
@@ -156,3 +162,8 @@ def test_wrong_options(case: str) -> None:
 def test_wrong_split() -> None:
     with pytest.raises(OptionError, match="unknown split 'dev'"):
         PennTreebank().batches("dev", 10)
+
+
+def test_symbols_are_spelled_one_character_each() -> None:
+    """An end of line too, by a sign of its own."""
+    assert characters(torch.tensor([2, 0, 1]), b"\na_") == ["_", "↵", "a"]

@@ -42,7 +42,7 @@ def param_groups(
     """
     maps = mapped_weights(model)
     stiefel = _ids(p for map, free in maps if isinstance(map, Stiefel) for p in free)
-    angles = _ids(p for map, free in maps for p in free[map.angles]) - stiefel
+    angles = _ids(p for map, free in maps for p in free[map.angles])
     slow = _ids(
         p for module in model.modules() if isinstance(module, StateSpace)
         for name, p in module.named_parameters(recurse=False) if name in SLOW

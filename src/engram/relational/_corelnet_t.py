@@ -40,7 +40,7 @@ class CoRelNetT(nn.Module):
 
     equation = "y = MLP(mean_i EncoderLayer([R_i; p_i])), R = softmax(S), S_ij = z_i . z_j"
     source = "Kerg et al. 2022 (CoRelNet-T)"
-    count = "N (8H + 1) + C (N + 1) + 2 (8H) (512 + 16H), H heads"
+    count = "N (8H + 1) + C (N + 1) + 8H (T + 32H + 1042) + 8T + 512, H heads"
     step_cost = "O(T D + 512 H)"
 
     def __init__(

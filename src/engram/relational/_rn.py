@@ -31,7 +31,7 @@ class RelationNetwork(nn.Module):
 
     equation = "y = MLP(sum_ij g([z_i; i; z_j; j])), g a perceptron of two layers"
     source = "Santoro et al. 2017 (RN)"
-    count = "N (2D + 259) + C"
+    count = "N (2D + 259) + 257 C + 66048"
     step_cost = "O(T N 256)"
 
     def __init__(self, input_size: int, output_size: int, hidden_size: int = 512, *, pair_size: int = 256) -> None:

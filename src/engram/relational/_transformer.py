@@ -33,7 +33,7 @@ class Transformer(nn.Module):
 
     equation = "y = MLP(mean_t LN(EncoderLayer(z_t + p_t)))"
     source = "Vaswani et al. 2017; Webb et al. 2021"
-    count = "N (D + 1) + C (N + 1) + 4D^2 + 1024 D"
+    count = "N (D + 1) + C (N + 1) + 4D^2 + 1035 D + 512"
     step_cost = "O(D^2 + T D)"
 
     def __init__(

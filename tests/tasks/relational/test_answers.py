@@ -195,6 +195,27 @@ def test_triplets_of_training_and_test(level: str) -> None:
     assert all(shared) if level == "image" else not any(shared)
 
 
+def test_which_words_are_different() -> None:
+    """A pattern and a word over the same two shapes in either order, but not the same: 3 (6 - 1) in training; of the
+    4 (8 - 1) of the test those with AAB or BBA, 7 after AAB and 2 after each of the others."""
+    task = SameDifferent6(50)
+    for split, words in (("train", 15), ("test", 13)):
+        *_, different = task.kinds(split, torch.arange(9))
+        assert different.space == words * 9 * 8
+        rows = different.sample(2000, torch.Generator().manual_seed(0)).rows
+        assert len({spelled(row) for row in rows.tolist()}) == words
+
+
+@pytest.mark.parametrize(("shapes", "shared"), [(3, True), (4, False), (5, False)])
+def test_patterns_over_few_shapes(shapes: int, shared: bool) -> None:
+    """Each triplet has two shapes of its own as soon as there are four."""
+    kinds = SameDifferent6(50, level="pattern").kinds("test", torch.arange(shapes))
+    for kind in kinds:
+        rows = kind.sample(50, torch.Generator().manual_seed(0)).rows.tolist()
+        if all(len({*row[:3]}) == len({*row[3:]}) == 2 for row in rows):
+            assert {bool({*row[:3]} & {*row[3:]}) for row in rows} == {shared}
+
+
 def test_one_pattern_can_be_left_out() -> None:
     task = IdentityRules4(94, without=("ABAB",))
     assert task.patterns("train") == ["AAAA", "AABA", "AABB", "ABAA", "ABBA", "ABBB"]

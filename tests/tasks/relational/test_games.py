@@ -276,3 +276,16 @@ def test_unknown_rule_and_view() -> None:
         RelationalGame("left")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="unknown view 'cell': expected one of canvas, crop"):
         RelationalGame(view="cell")  # type: ignore[arg-type]
+
+
+def test_the_answers_in_words() -> None:
+    """What is said of a grid is what is seen in it."""
+    for grid, answer in grids("same", "valid")[:50]:
+        (_, one), (_, two) = filled(grid)
+        assert RelationalGame("same").answers[answer] == ("yes" if one == two else "no")
+    for grid, answer in grids("colour-shape", "valid")[:50]:
+        (_, one), (_, two) = filled(grid)
+        others = [word for word in ("shape", "colour") if getattr(one, word.replace("colour", "colours"))
+                  != getattr(two, word.replace("colour", "colours"))]  # fmt: skip
+        expected = "other " + " and ".join(others) if others else "same shape and colour"
+        assert RelationalGame("colour-shape").answers[answer] == expected

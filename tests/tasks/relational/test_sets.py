@@ -160,6 +160,16 @@ def test_spaces_of_the_source() -> None:
     assert [kind.space // first_rows for kind in task.kinds("test", pool[:11])] == [3_628_800 - 30_240]
 
 
+def test_spaces_with_colours() -> None:
+    """Each image that decides has one of 100 colours: 2 of a pair, 6 and 9 of a trial, 5 of two rows; two patches."""
+    pool = torch.arange(15)
+    for kind, images in ((SameDifferent, 2), (RelationalMatch, 6), (IdentityRules, 9), (Distribution3, 5)):
+        plain, coloured = (kind(spurious=spurious).kinds("train", pool) for spurious in (False, True))
+        assert [one.space * 100**images for one in plain] == [one.space for one in coloured]
+        assert [one.share for one in plain] == [one.share for one in coloured]
+    assert [kind.space for kind in Separated().kinds("train", pool)] == [15 * 10_000, 15 * 14 * 10_000]
+
+
 def test_a_wrong_number_of_trials_is_told() -> None:
     kind = SameDifferent().kinds("train", torch.arange(5))[0]._replace(space=6)
     with pytest.raises(RuntimeError, match="says that there are 6, and only 5 are found"):
@@ -228,6 +238,27 @@ def test_by_name_and_back(task: Task) -> None:
     assert make_task(task.name, **task.options()) == task
     assert task.exams()["test"] is task
     assert task.options().get("shapes", "esbn") in ("esbn", "glyphs")  # never auto: a run notes which
+
+
+@pytest.mark.parametrize("task", EVERY, ids=repr)
+def test_what_is_said_of_a_picture(task: RelationalTask) -> None:
+    """Rows add up to the steps; where the answers are choices these are the last row, of as many images each."""
+    assert sum(task.rows) == task.steps
+    assert len({*task.answers}) == task.output_size
+    if task.choice:
+        assert task.rows[-1] == task.choice * task.output_size
+        assert task.answers == tuple(f"choice {number}" for number in range(1, task.output_size + 1))
+    assert (task.embedding, task.context) == (128, "whole")
+    assert task.defaults == {"lr": 5e-4, "batch": 32, "clip": 0.0}  # Webb et al. 2021
+
+
+@pytest.mark.parametrize("kind", [SameDifferent, Separated, SameDifferent6])
+def test_same_is_called_same(kind: type[RelationalTask]) -> None:
+    rows, answers = kind(50).trials("train", size=60)
+    rows = rows[:, ::2] if kind is Separated else rows
+    half = rows.shape[1] // 2
+    for row, answer in zip(rows.tolist(), answers.tolist(), strict=True):
+        assert kind(50).answers[answer] == ("same" if row[:half] == row[half:] else "different")
 
 
 def test_pairs_belong_together() -> None:
