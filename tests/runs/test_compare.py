@@ -11,6 +11,7 @@ import pytest
 from engram.errors import OptionError, RunError
 from engram.runs import compare_csv, compare_json, compare_runs, compare_table
 from engram.runs._compare import NOT_COMPARED
+from engram.runs._compare_table import _cell
 from made_runs import make_run
 
 
@@ -214,3 +215,15 @@ def test_digits_of_the_table(runs: list[Path]) -> None:
     assert (cells["steps taken"], cells["seconds"]) == ("1,003", "1.24e+03 ± 1")
     assert cells["accuracy"] == "0.526 ± 0.01"
     assert cells["loss"] == "0.474 ± 0.01"
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r"])
+def test_how_a_formula_may_begin(begin: str) -> None:
+    """Texts only: a number may be negative."""
+    assert [_cell(value) for value in (f"{begin}1", f"a{begin}", -1, -0.5, "")] == [
+        f"'{begin}1",
+        f"a{begin}",
+        -1,
+        -0.5,
+        "",
+    ]

@@ -304,3 +304,31 @@ def test_ten_thousand(tmp_path: Path) -> None:
     first = list_runs(tmp_path)
     assert {row.seed for row in first} == {*range(10_000)}
     assert list_runs(tmp_path) == first
+
+
+def test_newest_first_and_by_name(tmp_path: Path) -> None:
+    """One whose time nobody tells has that of its run.json."""
+    for name, created in (("old", "2026-11-16"), ("b", "2026-11-18"), ("a", "2026-11-18"), ("new", "2026-11-20")):
+        make_run(tmp_path / name, created=f"{created}T04:43:59+0000")
+    path = make_run(tmp_path / "between", created="yesterday") / "run.json"
+    os.utime(path, (1794977039.0 + 86400, 1794977039.0 + 86400))  # 2026-11-19
+    assert [row.name for row in list_runs(tmp_path)] == ["new", "between", "a", "b", "old"]
+
+
+def test_runs_that_are_gone_leave_the_index(out: Path) -> None:
+    """Not one by one, which would write it each time: once they are more than those that are left."""
+    names = [row.name for row in list_runs(out)]
+    assert len(read_index(out)) == len(names) == 5
+    for name in names[:2]:
+        shutil.rmtree(out / name)
+    assert len(list_runs(out)) == 3
+    assert len(read_index(out)) == 5
+    shutil.rmtree(out / names[2])
+    assert len(list_runs(out)) == len(read_index(out)) == 2
+
+
+def test_every_folder_has_an_index_of_its_own_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two folders of one name; and one folder has one, from wherever it is named."""
+    assert index_files(tmp_path / "a" / "runs")[1] != index_files(tmp_path / "b" / "runs")[1]
+    monkeypatch.chdir(tmp_path)
+    assert index_files(Path("runs"))[1] == index_files(tmp_path / "runs")[1]
