@@ -332,3 +332,10 @@ def test_every_folder_has_an_index_of_its_own_in_the_cache(tmp_path: Path, monke
     assert index_files(tmp_path / "a" / "runs")[1] != index_files(tmp_path / "b" / "runs")[1]
     monkeypatch.chdir(tmp_path)
     assert index_files(Path("runs"))[1] == index_files(tmp_path / "runs")[1]
+
+
+def test_hidden_folders_hold_no_runs(tmp_path: Path) -> None:
+    """Those that are about to be deleted have hidden names, and so has what other programs keep."""
+    for name in ("first", ".removed-1", "sweep/second", "sweep/.third", ".hidden/fourth", "a/b/too-deep"):
+        make_run(tmp_path / name)
+    assert sorted(row.name for row in list_runs(tmp_path)) == ["first", "sweep/second"]
