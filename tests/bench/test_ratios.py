@@ -26,9 +26,13 @@ from engram.bench import (
     linear,
     maps,
     products,
+    tasks,
     token,
+    train,
 )
 from engram.bench._size import Size
+from engram.tasks import Parity
+from engram.train import Settings, make_network
 
 SIZE = Size(T=5, B=3, H=4, D=2)
 
@@ -424,3 +428,30 @@ def test_a_pause_is_no_part_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None
     steps.layers["a"] = Takes()
     assert steps.step("a") == 2.0
     assert now[0] == pytest.approx(2.0 + 2 * _worker_program.PAUSE)
+
+
+# what is raced
+
+
+def test_the_bare_loop_clips(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step, as the run beside it does."""
+    clipped: list[tuple[int, float]] = []
+    monkeypatch.setattr(nn.utils, "clip_grad_norm_", lambda parameters, clip: clipped.append((len(parameters), clip)))
+    monkeypatch.setattr(train, "STEPS", 3)
+    settings = Settings.of(Parity(length=4), "rnn", hidden=4, batch=2, validate_every=0, clip=0.5)
+    train.bare_loop(settings)()
+    assert clipped == 3 * [(len([*make_network(settings).parameters()]), 0.5)]
+
+
+def test_a_set_is_as_large_as_what_is_read_of_it() -> None:
+    read: list[int] = []
+
+    class Batches:
+        def __getitem__(self, k: int) -> None:
+            read.append(k)
+
+    asked: list[Any] = []
+    task: Any = SimpleNamespace(batches=lambda split, batch, size: (asked.append((split, batch, size)), Batches())[1])
+    tasks.as_a_set(task, 4 * tasks.BATCH + 1)
+    assert asked == [("train", tasks.BATCH, 4 * tasks.BATCH + 1)]
+    assert read == [0, 1, 2, 3]

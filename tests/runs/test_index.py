@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -339,3 +340,36 @@ def test_hidden_folders_hold_no_runs(tmp_path: Path) -> None:
     for name in ("first", ".removed-1", "sweep/second", "sweep/.third", ".hidden/fourth", "a/b/too-deep"):
         make_run(tmp_path / name)
     assert sorted(row.name for row in list_runs(tmp_path)) == ["first", "sweep/second"]
+
+
+def test_the_age_of_a_run() -> None:
+    """A clock that was set back makes no run younger than nothing."""
+    now = time.time()
+    assert Row("", "new", created=now - 100).age == pytest.approx(100, abs=60)
+    assert Row("", "new", created=now + 1e6).age == 0.0
+    assert Row("", "damaged").age is None
+
+
+@pytest.mark.parametrize(
+    ("results", "split", "loss"),
+    [
+        ({"test-200": 0.5, "test": 0.25}, "test", 0.25),
+        ({"test-200": 0.5, "test-400": 0.75}, "test-200", 0.5),
+        ({}, "valid", 0.25),
+    ],
+)
+def test_the_score_is_that_of_the_test(results: dict[str, float], split: str, loss: float, tmp_path: Path) -> None:
+    """Else of the first exam, else of the best validation."""
+    made = {name: {"loss": found, "accuracy": 1 - found} for name, found in results.items()}
+    make_run(tmp_path / "run", results=made)
+    (row,) = list_runs(tmp_path)
+    assert (row.scored_on, row.loss, row.score) == (split, loss, 1 - loss)
+    named = {f"{name}_{score}".replace("-", "_") for name in (*results, "valid") for score in ("loss", "accuracy")}
+    assert {*row.scores} == named
+
+
+def test_a_long_reason_is_cut(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", status="failed", reason="no\nmemory " * 100)
+    (row,) = list_runs(tmp_path)
+    assert len(row.reason) <= 300
+    assert row.reason.startswith("no memory no")

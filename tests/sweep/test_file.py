@@ -8,6 +8,7 @@ from engram.errors import OptionError
 from engram.models import MODELS, default_hidden, model_class
 from engram.runs import Where
 from engram.sweep import SweepFile, make_plan, read_sweep
+from engram.sweep._lines import line_of, line_of_setting
 
 
 def rows(**parts: Any) -> list[dict[str, Any]]:
@@ -213,3 +214,10 @@ def test_no_line_rather_than_a_wrong_one(write: Any) -> None:
 def test_a_name_that_no_terminal_or_disk_takes(write: Any, name: str) -> None:
     with pytest.raises(OptionError, match="line 1: name must be that of a folder"):
         read_sweep(write(f'name = "{name}"\n[base]\ntask = "copy"'))
+
+
+def test_a_comment_sets_nothing() -> None:
+    text = "[base]\n# hiden = 3\nlr = 1  # not hiden = 5\nhiden = 4"
+    assert line_of_setting(text, ["lr", "hiden"], "unknown setting 'hiden' of exprnn: expected one of") == 4
+    assert line_of_setting(text, ["lr"], "lr must be positive, got 0") == 3
+    assert line_of(text, "base", "hiden") == 4

@@ -22,6 +22,7 @@ from engram.train import (
 )
 from engram.train import _memory as memory
 from engram.train import _plan as planning
+from engram.train import _together as together
 from engram.train._double import Double
 from engram.train._loop import Loop
 from engram.train._stacked import ALIGNED, Columns, Stacked
@@ -151,3 +152,25 @@ def test_threads_are_those_of_before(tmp_path: Path) -> None:
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+def test_progress_of_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their numbers, also once the first one has left; in between only now and then."""
+    runs = [small(seed=k, steps=steps, log_every=1) for k, steps in enumerate((2, 5, 4))]
+    for every in (0.0, math.inf):
+        monkeypatch.setattr(together, "TELL_EVERY", every)
+        told: list[tuple[int, int, float]] = []
+        folders = [tmp_path / f"{every}-{k}" for k in range(3)]
+        found = train_together(runs, folders, tell=lambda *what, told=told: told.append(what))
+        losses = {
+            (k, line["step"]): line["loss"]
+            for k, run in enumerate(found)
+            for line in run.metrics()
+            if line["split"] == "train"
+        }
+        steps = [(k, step, loss) for k, step, loss in told if math.isfinite(loss)]
+        if every:
+            assert steps == []
+        else:
+            assert {(k, step): loss for k, step, loss in steps} == losses
+        assert sorted((k, step) for k, step, loss in told if loss == math.inf) == [(0, 2), (1, 5), (2, 4)]
