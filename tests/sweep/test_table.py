@@ -119,6 +119,8 @@ def test_a_setting_whose_name_looks_like_a_score(write: Any) -> None:
 def test_scores_that_are_not_finite_are_null_in_json(plan: Plan) -> None:
     rows = rows_of(plan, {plan.runs[0].identity: done(float("nan"))})
     assert json.loads(FORMATS["json"](rows))[0]["test_loss"] is None
+    for bound in (float("inf"), -float("inf")):
+        assert json.loads(FORMATS["json"]([{"a": bound, "b": 0.5}])) == [{"a": None, "b": 0.5}]
     assert ",nan," in FORMATS["csv"](rows)
 
 
