@@ -14,15 +14,18 @@ from engram.tasks import Copy, LagCopy, TransferCopy
 from engram.train import (
     RunDirectory,
     Settings,
+    Worker,
     make_fabric,
     plan,
     settings_from_flat,
     train_together,
     why_not_together,
 )
+from engram.train import _loop as training
 from engram.train import _memory as memory
 from engram.train import _plan as planning
 from engram.train import _together as together
+from engram.train._checkpoint import Checkpoint
 from engram.train._double import Double
 from engram.train._loop import Loop
 from engram.train._stacked import ALIGNED, Columns, Stacked
@@ -109,6 +112,48 @@ def test_an_option_of_the_model_that_the_task_has_too() -> None:
     assert settings_from_flat({**both, "model-features": 2}).model.options == {"features": 2}
     with pytest.raises(OptionError, match="unknown setting 'model_bias' of rnn on copy"):
         settings_from_flat({"task": "copy", "model": "rnn", "model_bias": False})
+
+
+def test_the_seconds_of_a_run_are_those_of_steps_and_validations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two seconds for the step and three for the validation; a test is no part of training."""
+    clock = iter([0.0, 2.0, 10.0, 13.0])
+    loop = Loop(small(validate_every=1, valid_samples=4), make_fabric(small()))
+    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    loop.train_step()
+    assert loop.seconds == 2.0
+    loop.validate()
+    loop.evaluate("test")
+    assert loop.seconds == 5.0
+
+
+def test_advice_after_a_loss_that_is_not_finite() -> None:
+    """The rate as it was then, and the clipping."""
+    worker: Any = object.__new__(Worker)
+    worker.run = SimpleNamespace(settings=small(clip=2.0, lr=0.5), folder=Path("run"))
+    worker.loop, worker._save = SimpleNamespace(optimizers=SimpleNamespace(lr=0.125)), lambda state: None
+    worker.good = None
+    assert worker._keep_good() == "See run"
+    worker.good = Checkpoint({}, {"step": 3})
+    assert worker._keep_good() == (
+        "The state of step 3 is kept; start again with a smaller lr (now 0.125) or clip (now 2)"
+    )
+
+
+def test_another_machine_is_told_to_a_run_that_has_begun(tmp_path: Path) -> None:
+    """Before its first step no bits have come from the other one."""
+    run = RunDirectory.create(tmp_path / "run", small(steps=2, save_every=0))
+    run.note(versions={**run.facts["versions"], "torch": "0.1"})
+    log = tmp_path / "run" / "stdout.log"
+    for step, told in ((0, False), (1, True)):
+        worker = Worker(make_fabric(run.settings), RunDirectory(tmp_path / "run"))
+        assert worker.loop.step == step
+        for _ in range(2 - step):  # a step is saved once the next one has given a finite loss
+            worker.before_step()
+            worker.after_step(*worker.loop.train_step())
+        worker.metrics.close()
+        worker.report.close()
+        warning = f"warning: not the machine or versions of the start (torch 0.1 -> {torch.__version__})"
+        assert (warning in log.read_text()) is told
 
 
 # several runs as one
