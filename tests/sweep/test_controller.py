@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from engram.errors import OptionError
+from engram.errors import DTypeError, OptionError, RunError, ShapeError
+from engram.run_files import newest_lease
 from engram.sweep import Local, Plan, Sweep, estimate, make_plan, read_sweep
 from engram.sweep import _estimate as estimating
+from engram.sweep import _job as jobs
 from engram.sweep import _local as local
 from engram.sweep import _ray as cluster
 from engram.sweep import _sweep as controller
@@ -21,6 +23,7 @@ from engram.sweep import _worker as worker
 from engram.sweep._lease import Lease
 from engram.sweep._search import Trials, _suggested
 from engram.sweep._search_file import Range
+from engram.train import RUN_FILES
 
 DONE = {"status": "done", "results": {}, "parameters": 1}
 
@@ -176,6 +179,60 @@ def test_progress_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     found = worker._answer({"number": 4, "job": {}, "stale": []}, said)
     assert found == {"number": 4, "results": []}
     assert [json.loads(line)["step"] for line in said.getvalue().splitlines()] == [1, 4, 7]
+
+
+# a job
+
+ERRORS: list[tuple[BaseException, dict[str, Any]]] = [
+    (OptionError("no"), {"failed": "OptionError: no", "final": True}),
+    (DTypeError("no"), {"failed": "DTypeError: no", "final": True}),
+    (ShapeError("no"), {"failed": "ShapeError: no", "final": True}),
+    (RunError("no"), {"failed": "RunError: no", "final": False}),
+    (OSError("no"), {"failed": "OSError: no", "final": False}),
+    (KeyError("no"), {"failed": "KeyError: 'no'", "final": False}),
+    (SystemExit(3), {"failed": "SystemExit: 3", "final": False}),
+    (jobs.Held(), {"held": True}),
+]
+
+
+@pytest.mark.parametrize(("error", "said"), ERRORS, ids=lambda each: type(each).__name__)
+def test_what_would_fail_again_is_final(
+    error: BaseException, said: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(jobs, "work", refuse)
+    assert jobs.answer({}) == said
+
+
+def test_leases_of_all_runs_or_of_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lease, "_beat", lambda lease: None)
+    folders = [tmp_path / name for name in "abc"]
+    folders[1].mkdir()
+    other = Lease.take(folders[1])
+    assert other is not None
+    with pytest.raises(jobs.Held):
+        jobs._leases(folders, ())
+    assert [newest_lease(folder) for folder in folders[:2]] == [0, 1]
+    other.release()
+    assert len(jobs._leases(folders, (0, 0, 0))) == 3
+
+
+def test_a_run_that_is_cleared(tmp_path: Path) -> None:
+    """Its own files go, with what a search noted; the lease, the lock and files of the user stay."""
+    kept = {"lock", "lease.1", "notes.txt"}
+    for name in (*RUN_FILES, "result.json", "rung-100.json", *kept):
+        (tmp_path / name).touch()
+    jobs.clear(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == kept
+
+
+def test_a_ladder_ends_where_any_run_before_failed(small: Any) -> None:
+    plan = small(rest="[[when]]\nif = 'model=rnn or seed=1'\nskip = true\n[ladder]\nover = 'delay'\n"
+                 "values = [3, 4, 5, 6]\nsolved = 'loss<1'")  # fmt: skip
+    a, b, c, d = plan.runs
+    assert [plan.ends_before(run, {b.identity}) for run in (a, b, c, d)] == [False, False, True, True]
 
 
 # what it costs
