@@ -15,6 +15,7 @@ from engram.train import (
     RunDirectory,
     Settings,
     Worker,
+    evaluate,
     make_fabric,
     plan,
     settings_from_flat,
@@ -25,9 +26,11 @@ from engram.train import _loop as training
 from engram.train import _memory as memory
 from engram.train import _plan as planning
 from engram.train import _together as together
+from engram.train import _trained as trained
 from engram.train._checkpoint import Checkpoint
 from engram.train._double import Double
 from engram.train._loop import Loop
+from engram.train._report import Report
 from engram.train._stacked import ALIGNED, Columns, Stacked
 
 
@@ -154,6 +157,39 @@ def test_another_machine_is_told_to_a_run_that_has_begun(tmp_path: Path) -> None
         worker.report.close()
         warning = f"warning: not the machine or versions of the start (torch 0.1 -> {torch.__version__})"
         assert (warning in log.read_text()) is told
+
+
+@pytest.mark.parametrize(
+    ("all_well", "testing", "saves"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_what_is_saved_when_a_run_is_stopped(all_well: bool, testing: bool, saves: bool) -> None:
+    """Nothing of a step that is half done: the checkpoint before it is good. Before the test all is saved already."""
+    saved: list[str] = []
+    worker: Any = object.__new__(Worker)
+    worker.testing, worker.leads, worker._state, worker._save = testing, False, lambda: "now", saved.append
+    worker._stop(all_well)
+    assert saved == ["now"] * saves
+
+
+def test_what_is_said_of_scores(tmp_path: Path) -> None:
+    """Of validations and tests a line each, with four digits; of the steps nothing."""
+    report = Report(tmp_path, Copy(5), total=10, show=False, tensorboard=False, step=0)
+    report.scores({"step": 4, "split": "train", "loss": 1.0, "accuracy": 0.25, "lr": 0.1, "seconds": 1.0})
+    report.scores({"step": 4, "split": "valid", "loss": 0.123456, "accuracy": 0.5, "seconds": 2.0})
+    report.close()
+    assert (tmp_path / "stdout.log").read_text() == "step 4 valid: loss 0.1235, accuracy 0.5\n"
+
+
+def test_a_network_is_tested_on_the_objects_of_the_exam(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other options may show other objects, in the precision of the network."""
+    network = SimpleNamespace(dtype=torch.float64, objects=None)
+    monkeypatch.setattr(trained, "RunDirectory", lambda folder, allow: SimpleNamespace(settings=small()))
+    monkeypatch.setattr(trained, "load_network", lambda folder, best, allow: network)
+    monkeypatch.setattr(trained, "objects_of", lambda task: torch.full((task.delay,), 2.0))
+    monkeypatch.setattr(trained, "evaluate_split", lambda network, *_: {"loss": float(network.objects.sum())})
+    assert evaluate("run") == {"test": {"loss": 10.0}}
+    assert evaluate("run", delay=9) == {"test": {"loss": 18.0}}
+    assert network.objects.dtype == torch.float64  # type: ignore[attr-defined]
 
 
 # several runs as one
