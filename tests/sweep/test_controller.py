@@ -262,6 +262,19 @@ def test_an_estimate_by_hand(small: Any, tmp_path: Path, monkeypatch: pytest.Mon
     assert estimate(plan, {}).total == pytest.approx(4 * 7 * 1.0)  # both shapes measured
 
 
+def test_what_cannot_be_measured_costs_the_mean(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three lengths, 7, 14 and 21 steps in time: 1 s and 6 s are 1/7 and 3/7 for each of them, so that the third one,
+    at 2/7, takes 6 s. Seven steps of each."""
+    plan = small(rest="delay = [3, 10, 17]\n[[when]]\nif = 'model=rnn or seed=1'\nskip = true")
+
+    def planned(settings: Any, measured: int) -> dict[str, float]:
+        return {"seconds_a_step": {7: 1.0, 14: 6.0}[settings.task.steps]}
+
+    monkeypatch.setattr(estimating, "plan", planned)
+    found = estimate(plan, {})
+    assert (found.left, found.longest, found.total) == (3, pytest.approx(7 * 6.0), pytest.approx(7 * 13.0))
+
+
 # Ray, of which nothing but its answers is needed
 
 
