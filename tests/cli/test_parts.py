@@ -15,6 +15,7 @@ from engram.cli import _min_width, _probe, _sweep_run, _verdict, main
 from engram.cli._bench import Bench
 from engram.cli._demo import Runner
 from engram.cli._find_lr import _say, _table
+from engram.cli._mistakes import _opposite
 from engram.cli._model_options import _fits
 from engram.cli._run_words import newest_run, runs_below
 from engram.cli._settings_file import overridden
@@ -241,3 +242,9 @@ def test_rates_of_the_demo_fall_to_nothing() -> None:
         rates.append(runner.optimiser.param_groups[0]["lr"])
     assert rates == pytest.approx([2e-3 * 0.75, 2e-3 * 0.25, 0.0])
     assert len(runner.history) == 3
+
+
+@pytest.mark.parametrize("word", ["false", "No", "OFF", "0"])
+def test_how_a_flag_is_turned_off(word: str) -> None:
+    assert _opposite("--bias", word) == ": write --no-bias"
+    assert _opposite("--no-bias", word) == _opposite("--bias", "true") == _opposite("--bias", "1") == ""
