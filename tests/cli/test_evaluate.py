@@ -3,13 +3,14 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from engram.cli import _evaluate, _verdict, main
-from engram.tasks import LagCopy
+from engram.tasks import LagCopy, TransferCopy
 from engram.train import RunDirectory, Settings, _trained, train
 
 
@@ -109,3 +110,40 @@ def test_options_that_only_the_library_has(name: str, runs: list[str], capsys: p
     capsys.readouterr()
     assert main(["evaluate", runs[0], "--option", f"{name}=3"]) == 2
     assert capsys.readouterr().err.startswith(f"engram: unknown option '{name}' of lag-copy: expected one of ")
+
+
+@pytest.mark.parametrize(
+    ("metric", "classes", "baseline", "loss", "warns"),
+    [
+        ("mse", 9, 0.25, 0.49, False),
+        ("mse", 9, 0.25, 0.51, True),
+        ("accuracy", 9, 0.25, 4.3, False),
+        ("accuracy", 9, 0.25, 4.5, True),
+        ("accuracy", 1, 0.25, 1.3, False),
+        ("accuracy", 1, 0.25, 1.5, True),
+        ("accuracy", 2, 5.0, 9.0, False),
+        ("accuracy", 2, 5.0, 11.0, True),
+        ("accuracy", 2, 0.0, 99.0, False),
+    ],
+)
+def test_twice_the_loss_of_a_guess(
+    metric: str, classes: int, baseline: float, loss: float, warns: bool, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """A guess has log C of C classes, log 2 at least, or the loss without memory if that is more. Numbers have no
+    classes. Of a task without such a loss nothing is said."""
+    monkeypatch.setattr(_evaluate, "verdict", lambda run, task, best: "Why.")
+    run: Any = SimpleNamespace(folder=Path("run"))
+    task: Any = SimpleNamespace(metric=metric, output_size=classes, memoryless_baseline=baseline)
+    _evaluate.Evaluate((Path("run"),))._warn(run, task, "test", loss)
+    assert ("warning" in capsys.readouterr().err) is warns
+
+
+def test_the_exam_of_other_options() -> None:
+    """Options that were typed go before those of the training; a split by name is that exam."""
+    run: Any = SimpleNamespace(settings=SimpleNamespace(task=LagCopy(lag=2, length=20)))
+    changed: Any = _evaluate._exam(run, "test", {"lag": 5})
+    assert (changed.lag, changed.length) == (5, 20)
+    assert _evaluate._exam(run, "test", {}) == run.settings.task
+    run.settings.task = TransferCopy()
+    assert _evaluate._exam(run, "test-400", {}) == TransferCopy().exams()["test-400"]
+    assert _evaluate._exam(run, "valid", {}) == TransferCopy()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from engram.cli import _plot_spectrum, main
+from engram.cli import _plot_attention, _plot_spectrum, main
 from engram.nn import GRU, RNN
 from engram.tasks import Copy
 from engram.train import Settings, load_network, train
@@ -107,8 +107,21 @@ def test_help_of_a_task_shows_its_options(capsys: Any) -> None:
 def test_attention_of_a_trained_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     settings = Settings.of(Copy(3, 2), "relrnn", hidden=6, batch=4, steps=2, test_samples=8, threads=1)
-    train(settings.replace(options={"nu": 3, "rho": 2}), "runs", "first")
+    run = train(settings.replace(options={"nu": 3, "rho": 2}), "runs", "first")
+    plot, shown = _plot_attention.plot_attention_weights, []
+    monkeypatch.setattr(
+        _plot_attention,
+        "plot_attention_weights",
+        lambda *what, cell: (shown.append((*what, cell)), plot(*what, cell=cell)),
+    )
     assert main(["plot", "attention", "runs/first", "--option", "delay=9", "--sequence", "2", "-o", "a.svg"]) == 0
+    ((attention, _, title, cell),) = shown
+    network: Any = load_network(run.folder)
+    inputs = Copy(9, 2).batches("test", 2, 0, 2)[0].inputs  # the second one of two
+    assert (title, cell) == (f"relrnn, layer 1, {len(inputs)} steps of copy", 0)
+    with torch.no_grad():
+        *_, expected = network.core(network.encode(inputs[:, 1:]), return_attention=True)
+    assert torch.equal(attention.over_time(), expected.over_time())
     assert "Attention weight" in Path("a.svg").read_text()
     assert main(["plot", "attention", "runs/first", "--layer", "2"]) == 2
     assert "--layer must be at most 1, got 2" in capsys.readouterr().err

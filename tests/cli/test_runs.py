@@ -196,6 +196,12 @@ def test_compare(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(json.loads(capsys.readouterr().out)["groups"]) == 3
 
 
+def test_compare_says_that_tasks_differ(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(Path("runs/other"), task="adding", metric="mse")
+    assert main(["compare", "runs/r32", "runs/other"]) == 0
+    assert capsys.readouterr().err == "Runs of 2 tasks: their losses and scores measure different things.\n"
+
+
 @pytest.mark.parametrize("ending", ["html", "csv", "json", "svg"])
 def test_compare_writes(ending: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "runs/r32", "runs/r64", "-o", f"new/compared.{ending}"]) == 0

@@ -113,6 +113,19 @@ def test_refused_where_the_lock_is_a_link(action: Callable[[Path], object], run:
     assert run.is_dir()
 
 
+def test_what_is_in_a_run(run: Path) -> None:
+    """Sizes of all files; those of TensorBoard are engram's, what stands in a folder of its own is not."""
+    before = contents(run)
+    assert before.size == sum(path.stat().st_size for path in run.iterdir())
+    for name in ("tensorboard/events.0", "tensorboard/deep/notes", "mine/run.txt"):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_bytes(bytes(1000))
+    found = contents(run)
+    assert found.size == before.size + 3000
+    assert found.others == ("mine/run.txt", "tensorboard/deep/notes")
+    assert found.folders == ("mine", "tensorboard", "tensorboard/deep")
+
+
 def test_rename(run: Path) -> None:
     before = files(run)
     assert rename_run(run, "better name") == run.with_name("better name")
@@ -122,7 +135,23 @@ def test_rename(run: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["../x", "..", ".", "", "a/b", "/tmp/x", ".hidden", "-rf", "a\nb", "\x1b[31m", "a\\b", "x" * 300, " x", "a:b"],
+    [
+        "../x",
+        "..",
+        ".",
+        "",
+        "a/b",
+        "/tmp/x",
+        ".hidden",
+        "-rf",
+        "a\nb",
+        "\x1b[31m",
+        "a\\b",
+        "x" * 201,
+        "ä" * 101,
+        " x",
+        "a:b",
+    ],
 )
 def test_names_that_are_refused(name: str, run: Path) -> None:
     with pytest.raises(OptionError, match="a name"):

@@ -10,6 +10,7 @@ import pytest
 
 from engram.errors import OptionError, RunError
 from engram.runs import compare_csv, compare_json, compare_runs, compare_table
+from engram.runs._compare_table import _cell
 from made_runs import make_run
 
 
@@ -161,3 +162,67 @@ def test_a_spreadsheet_computes_nothing(tmp_path: Path) -> None:
     cells = [cell for line in csv.reader(io.StringIO(text)) for cell in line]
     assert any("calc" in cell for cell in cells)
     assert not [cell for cell in cells if cell.startswith(("=", "@", "+")) or cell == "-2+3"]
+
+
+def test_what_people_look_for_first_comes_first(tmp_path: Path) -> None:
+    """Sizes, the delay and the rate; then the others; last what follows from them, as the file has it before them."""
+    folders = [make_run(tmp_path / name) for name in ("a", "b")]
+    facts = json.loads((folders[1] / "run.json").read_text())
+    settings = facts["settings"]
+    settings["model"]["hidden"], settings["task"]["delay"] = 64, 9
+    settings["optimiser"] |= {"lr": 0.5, "lr_orthogonal": 0.05, "clip": 2.0}
+    settings["budget"] |= {"batch": 7, "validate_every": 3}
+    (folders[1] / "run.json").write_text(json.dumps(facts))
+    differs = compare_runs(folders).differs
+    assert differs[:3] == ("hidden", "delay", "lr")
+    assert {*differs[3:5]} == {"clip", "batch"}
+    assert {*differs[5:]} == {"lr_orthogonal", "validate_every"}
+
+
+@pytest.mark.parametrize("name", ["seed", "device", "threads", "save_every", "log_every", "probe_every", "tensorboard"])
+def test_what_decides_no_score_makes_no_other_group(name: str, tmp_path: Path) -> None:
+    folders = [make_run(tmp_path / "a"), make_run(tmp_path / "b")]
+    facts = json.loads((folders[1] / "run.json").read_text())
+    (facts["settings"] if name == "seed" else facts["settings"]["machine"])[name] = 12345
+    (folders[1] / "run.json").write_text(json.dumps(facts))
+    found = compare_runs(folders)
+    assert (len(found.groups), found.differs) == (1, ())
+
+
+def test_a_curve_is_that_of_the_validations(tmp_path: Path) -> None:
+    """Of a score that was never validated, that of training."""
+    folder = make_run(tmp_path / "run")
+    lines = [
+        {"step": 1, "split": "train", "loss": 7.0, "accuracy": 0.1, "seconds": 1.0, "lr": 0.1},
+        {"step": 1, "split": "valid", "loss": 5.0, "seconds": 1.0},
+        {"step": 2, "split": "test", "loss": 3.0, "accuracy": 0.3, "seconds": 1.0},
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ((run,),) = (group.runs for group in compare_runs([folder]).groups)
+    assert [run.curve(name) for name in ("loss", "accuracy", "lr")] == [[(1, 5.0)], [(1, 0.1)], []]
+
+
+def test_digits_of_the_table(runs: list[Path]) -> None:
+    """Mean and deviation: scores with four digits, seconds with three; steps and parameters with commas."""
+    for k, folder in enumerate(runs[:3]):
+        facts = json.loads((folder / "run.json").read_text())
+        facts |= {"seconds": 1234.5 + k, "parameters": 12345, "step": 1000 + 3 * k, "chance": 1 / 3}
+        (folder / "run.json").write_text(json.dumps(facts))
+    head, (row,) = compare_table(compare_runs(runs[:3]))
+    cells = dict(zip(head, row, strict=True))
+    assert (cells["runs"], cells["chance"], cells["parameters"]) == ("3", "0.333", "12,345")
+    assert (cells["steps taken"], cells["seconds"]) == ("1,003", "1.24e+03 ± 1")
+    assert cells["accuracy"] == "0.526 ± 0.01"
+    assert cells["loss"] == "0.474 ± 0.01"
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r"])
+def test_how_a_formula_may_begin(begin: str) -> None:
+    """Texts only: a number may be negative."""
+    assert [_cell(value) for value in (f"{begin}1", f"a{begin}", -1, -0.5, "")] == [
+        f"'{begin}1",
+        f"a{begin}",
+        -1,
+        -0.5,
+        "",
+    ]

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -304,3 +305,71 @@ def test_ten_thousand(tmp_path: Path) -> None:
     first = list_runs(tmp_path)
     assert {row.seed for row in first} == {*range(10_000)}
     assert list_runs(tmp_path) == first
+
+
+def test_newest_first_and_by_name(tmp_path: Path) -> None:
+    """One whose time nobody tells has that of its run.json."""
+    for name, created in (("old", "2026-11-16"), ("b", "2026-11-18"), ("a", "2026-11-18"), ("new", "2026-11-20")):
+        make_run(tmp_path / name, created=f"{created}T04:43:59+0000")
+    path = make_run(tmp_path / "between", created="yesterday") / "run.json"
+    os.utime(path, (1794977039.0 + 86400, 1794977039.0 + 86400))  # 2026-11-19
+    assert [row.name for row in list_runs(tmp_path)] == ["new", "between", "a", "b", "old"]
+
+
+def test_runs_that_are_gone_leave_the_index(out: Path) -> None:
+    """Not one by one, which would write it each time: once they are more than those that are left."""
+    names = [row.name for row in list_runs(out)]
+    assert len(read_index(out)) == len(names) == 5
+    for name in names[:2]:
+        shutil.rmtree(out / name)
+    assert len(list_runs(out)) == 3
+    assert len(read_index(out)) == 5
+    shutil.rmtree(out / names[2])
+    assert len(list_runs(out)) == len(read_index(out)) == 2
+
+
+def test_every_folder_has_an_index_of_its_own_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two folders of one name; and one folder has one, from wherever it is named."""
+    assert index_files(tmp_path / "a" / "runs")[1] != index_files(tmp_path / "b" / "runs")[1]
+    monkeypatch.chdir(tmp_path)
+    assert index_files(Path("runs"))[1] == index_files(tmp_path / "runs")[1]
+
+
+def test_hidden_folders_hold_no_runs(tmp_path: Path) -> None:
+    """Those that are about to be deleted have hidden names, and so has what other programs keep."""
+    for name in ("first", ".removed-1", "sweep/second", "sweep/.third", ".hidden/fourth", "a/b/too-deep"):
+        make_run(tmp_path / name)
+    assert sorted(row.name for row in list_runs(tmp_path)) == ["first", "sweep/second"]
+
+
+def test_the_age_of_a_run() -> None:
+    """A clock that was set back makes no run younger than nothing."""
+    now = time.time()
+    assert Row("", "new", created=now - 100).age == pytest.approx(100, abs=60)
+    assert Row("", "new", created=now + 1e6).age == 0.0
+    assert Row("", "damaged").age is None
+
+
+@pytest.mark.parametrize(
+    ("results", "split", "loss"),
+    [
+        ({"test-200": 0.5, "test": 0.25}, "test", 0.25),
+        ({"test-200": 0.5, "test-400": 0.75}, "test-200", 0.5),
+        ({}, "valid", 0.25),
+    ],
+)
+def test_the_score_is_that_of_the_test(results: dict[str, float], split: str, loss: float, tmp_path: Path) -> None:
+    """Else of the first exam, else of the best validation."""
+    made = {name: {"loss": found, "accuracy": 1 - found} for name, found in results.items()}
+    make_run(tmp_path / "run", results=made)
+    (row,) = list_runs(tmp_path)
+    assert (row.scored_on, row.loss, row.score) == (split, loss, 1 - loss)
+    named = {f"{name}_{score}".replace("-", "_") for name in (*results, "valid") for score in ("loss", "accuracy")}
+    assert {*row.scores} == named
+
+
+def test_a_long_reason_is_cut(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", status="failed", reason="no\nmemory " * 100)
+    (row,) = list_runs(tmp_path)
+    assert len(row.reason) <= 300
+    assert row.reason.startswith("no memory no")

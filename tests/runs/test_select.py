@@ -46,6 +46,7 @@ def test_where(rows: list[Row], where: str, names: list[str]) -> None:
         ("-hidden", ["r1", "r2", "r0", "r3", "r4"]),
         ("delay", ["r0", "r4", "r1", "r2", "r3"]),
         ("-test-accuracy", ["r3", "r2", "r1", "r0"]),
+        ("test-accuracy", ["r0", "r1", "r2", "r3"]),
     ],
 )
 def test_sort(rows: list[Row], sort: str, first: list[str]) -> None:

@@ -1,6 +1,7 @@
 """Run directories from strangers: read without harm, and never imported."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engram.runs import list_runs, read_row
-from engram.runs._row import flat_settings
+from engram.runs._row import _number, _plain, _whole, flat_settings
 from engram.tasks import Copy
 from engram.train import RunDirectory, Settings, load_network, train
 from engram.train._settings import FLAT
@@ -192,6 +193,31 @@ def test_an_option_with_the_name_of_a_setting() -> None:
     found = flat_settings({"task": {"name": "t", "steps": 3}, "budget": {"steps": 9}, "model": {"options": {"lr": 1}},
                            "optimiser": {"lr": 2}})  # fmt: skip
     assert (found["steps"], found["task_steps"], found["lr"], found["model_lr"]) == (9, 3, 2, 1)
+
+
+VALUES: list[tuple[Any, float | None, Any]] = [
+    (1, 1, 1),
+    (-0.5, -0.5, -0.5),
+    (True, None, True),
+    (None, None, None),
+    ("7", None, "7"),
+    (math.inf, None, "inf"),
+    (math.nan, None, "nan"),
+    ([1, 2], None, "[1, 2]"),
+]
+
+
+@pytest.mark.parametrize(("value", "number", "shown"), VALUES, ids=repr)
+def test_what_is_a_number(value: Any, number: float | None, shown: Any) -> None:
+    """True is none, and neither is what float64 cannot hold; a text stays one."""
+    assert (_number(value), _plain(value)) == (number, shown)
+    assert _number(10**400) is None
+
+
+def test_what_is_a_whole_number() -> None:
+    assert [_whole(value) for value in (3, -3, True, 3.0, "3", None, 2**63, 2**63 - 1)] == [
+        3, -3, None, None, None, None, None, 2**63 - 1,
+    ]  # fmt: skip
 
 
 def test_a_real_run(tmp_path: Path) -> None:

@@ -8,6 +8,9 @@ from engram.errors import OptionError
 from engram.models import MODELS, default_hidden, model_class
 from engram.runs import Where
 from engram.sweep import SweepFile, make_plan, read_sweep
+from engram.sweep._file import Ladder
+from engram.sweep._lines import line_of, line_of_setting
+from engram.sweep._search_file import Range, Search
 
 
 def rows(**parts: Any) -> list[dict[str, Any]]:
@@ -96,6 +99,7 @@ REFUSED = [
         "[base]\nhidden = 3\n[[when]]\nif = 'hiden=1'\nskip = true",
         "unknown name .* in the condition.*Did you mean 'hidden'",
     ),
+    ("[[when]]\nif = 'a=1'\nskip = true\nset = {lr = 1}", "line 2: ..when.. has if ="),
     ("[[when]]\nif = 'task=copy'\nskip = false", "line 3: skip must be true"),
     ("[[when]]\nif = 'task=copy'\nskipp = true", "line 3: unknown name 'skipp' in ..when.."),
     ("[ladder]\nover = 'delay'", "line 1: .ladder. has over"),
@@ -126,6 +130,22 @@ def test_too_many_runs_are_refused_with_their_number(write: Any) -> None:
     grid = "\n".join(f"{name} = {list(range(100))}" for name in ("a", "b", "c", "d"))
     with pytest.raises(OptionError, match=r"100,000,000 runs, and at most 1,000,000"):
         read_sweep(write(f"[grid]\n{grid}"))
+
+
+MANY: dict[str, dict[str, Any]] = {
+    "list": {"list": tuple({"lr": float(k)} for k in range(1, 1002))},
+    "grid": {"grid": {"lr": [1.0] * 7, "clip": [1.0] * 143}},
+    "ladder": {"ladder": Ladder("delay", tuple(range(1001)), Where("loss<1"))},
+    "search": {"search": Search({"lr": Range(0.1, 1.0)}, trials=1001)},
+}
+
+
+@pytest.mark.parametrize("what", MANY)
+def test_all_that_makes_runs_is_counted(what: str) -> None:
+    """A thousand seeds of a thousand and one settings; nine hundred of them are allowed."""
+    with pytest.raises(OptionError, match=r"the sweep has 1,001,000 runs"):
+        SweepFile(**MANY[what], seeds=tuple(range(1000)))
+    assert len(SweepFile(**MANY[what], seeds=tuple(range(900))).seeds) == 900
 
 
 @pytest.mark.parametrize(
@@ -213,3 +233,10 @@ def test_no_line_rather_than_a_wrong_one(write: Any) -> None:
 def test_a_name_that_no_terminal_or_disk_takes(write: Any, name: str) -> None:
     with pytest.raises(OptionError, match="line 1: name must be that of a folder"):
         read_sweep(write(f'name = "{name}"\n[base]\ntask = "copy"'))
+
+
+def test_a_comment_sets_nothing() -> None:
+    text = "[base]\n# hiden = 3\nlr = 1  # not hiden = 5\nhiden = 4"
+    assert line_of_setting(text, ["lr", "hiden"], "unknown setting 'hiden' of exprnn: expected one of") == 4
+    assert line_of_setting(text, ["lr"], "lr must be positive, got 0") == 3
+    assert line_of(text, "base", "hiden") == 4

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from engram.models import make_network
-from engram.sweep import Estimate, Plan, identity, is_solved, make_plan, read_sweep
+from engram.sweep import Estimate, Plan, _budget, identity, is_solved, make_plan, read_sweep
+from engram.sweep._alike import Alike
 from engram.sweep._estimate import _steps
 from engram.sweep._plan import WITHOUT_EFFECT
 from engram.tasks import Copy
@@ -63,6 +65,21 @@ def test_a_network_that_just_fits(write: Any, model: str, width: int) -> None:
     for budget, expected in ((count, width), (count - 1, width - 1)):
         (run,) = make_plan(read_sweep(write(f"{base}parameters = {budget}"))).runs
         assert run.settings.model.hidden == expected
+
+
+def test_what_is_not_trained_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """N^2 trained numbers, and a thousand that stay as they are, such as those of a random encoder."""
+
+    def made(task: Any, model: Any) -> nn.Module:
+        module = nn.Module()
+        module.trained = nn.Parameter(torch.zeros(model.hidden, model.hidden))
+        module.frozen = nn.Parameter(torch.zeros(1000), requires_grad=False)
+        return module
+
+    monkeypatch.setattr(_budget, "make_network", made)
+    shape = Alike("what is not trained is not counted", SETTINGS)
+    assert [_budget.parameters_of(shape, width) for width in (1, 5)] == [1, 25]
+    assert [_budget._widest(shape, budget) for budget in (1, 24, 25, 26, 10**6)] == [1, 4, 5, 5, 1000]
 
 
 SETTINGS = Settings.of(Copy(delay=5), "lstm", hidden=8, steps=10, threads=1)

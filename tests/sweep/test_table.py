@@ -39,7 +39,7 @@ def test_order_of_arrival_changes_no_byte(plan: Plan) -> None:
 
 def test_mean_and_range_over_seeds(plan: Plan) -> None:
     a, b, c, _ = (run.identity for run in plan.runs)
-    first, second = over_seeds(plan, {a: done(0.1), b: done(0.3), c: {"status": "diverged", "parameters": 7}})
+    first, second = over_seeds(plan, {a: done(0.3), b: done(0.1), c: {"status": "diverged", "parameters": 7}})
     assert first == {
         "lr": 1.0, "runs": 2, "done": 2, "diverged": 0, "test_loss": 0.2, "test_loss_min": 0.1, "test_loss_max": 0.3,
         "test_accuracy": 0.8, "test_accuracy_min": 0.7, "test_accuracy_max": 0.9,
@@ -119,6 +119,8 @@ def test_a_setting_whose_name_looks_like_a_score(write: Any) -> None:
 def test_scores_that_are_not_finite_are_null_in_json(plan: Plan) -> None:
     rows = rows_of(plan, {plan.runs[0].identity: done(float("nan"))})
     assert json.loads(FORMATS["json"](rows))[0]["test_loss"] is None
+    for bound in (float("inf"), -float("inf")):
+        assert json.loads(FORMATS["json"]([{"a": bound, "b": 0.5}])) == [{"a": None, "b": 0.5}]
     assert ",nan," in FORMATS["csv"](rows)
 
 

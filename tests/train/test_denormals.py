@@ -23,3 +23,23 @@ def test_only_inside(flushed: bool) -> None:
         assert (tiny() == 0) == flushed
     finally:
         torch.set_flush_denormal(False)
+
+
+def test_threads_are_given_back() -> None:
+    """So many inside, or as many as before; after it those from before, also if something was raised."""
+    before = torch.get_num_threads()
+    inside = []
+
+    def work() -> None:
+        inside.append(torch.get_num_threads())
+        raise KeyError
+
+    try:
+        torch.set_num_threads(3)
+        for threads in (2, 0):
+            with pytest.raises(KeyError), without_denormals(threads):
+                work()
+            assert torch.get_num_threads() == 3
+        assert inside == [2, 3]
+    finally:
+        torch.set_num_threads(before)

@@ -122,6 +122,9 @@ def test_what_counts_as_an_explosion(
     monkeypatch.setattr(Loop, "train_step", lambda self: (next(script), {}))
     test = find_lr(copy, lr_steps=121)
     assert (test.exploded is not None) == explodes
+    assert len(test.rates) == len(test.losses)
+    if test.exploded is not None:  # the first rate that is not among those of the test
+        assert test.exploded == pytest.approx(1e-6 * 1e7 ** (len(test.rates) / 120))
     assert 4 * min(test.smoothed) < 0.2 * last
 
 

@@ -13,6 +13,7 @@ from engram.tasks import Copy, PennTreebank
 from engram.train import Step, Supervised, load_network, make_fabric, make_network, resume, train
 from engram.train import _loop as loop_module
 from engram.train._loop import Loop
+from engram.train._objective import _fits
 
 pytestmark = pytest.mark.usefixtures("data_sets")
 TEXT = PennTreebank(bptt=5, subset=200)
@@ -230,3 +231,18 @@ def test_the_loop_needs_nothing_but_an_objective(
     assert [line for line in metrics(part) if line["split"] == "train"] == [
         line for line in metrics(whole) if line["split"] == "train"
     ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "fits"),
+    [
+        ((7, 3), torch.float32, True),
+        ((1, 3), torch.float32, True),
+        ((5, 2), torch.float32, False),
+        ((5, 3, 1), torch.float32, False),
+        ((5, 3), torch.float64, False),
+    ],
+)
+def test_a_state_that_grows_with_the_sequence(shape: tuple[int, ...], dtype: torch.dtype, fits: bool) -> None:
+    """After one step it has (1, 3) numbers and after five (5, 3): its first axis may be of any length."""
+    assert _fits(torch.zeros(shape, dtype=dtype), torch.zeros(1, 3), torch.zeros(5, 3)) is fits

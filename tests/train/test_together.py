@@ -80,8 +80,8 @@ def test_same_curves_as_single_runs(model: str, small: Any) -> None:
 
 
 OPTIMISERS: list[dict[str, Any]] = [
-    {"optimizer": "adam", "betas": (0.8, 0.9), "weight_decay": 0.1},
-    {"optimizer": "adamw", "weight_decay": 0.3, "warmup": 4},
+    {"optimizer": "adam", "betas": (0.8, 0.9), "eps": 1e-3, "weight_decay": 0.1},
+    {"optimizer": "adamw", "eps": 1e-4, "weight_decay": 0.3, "warmup": 4},
     {"optimizer": "rmsprop", "alpha": 0.8, "momentum": 0.5, "schedule": "cosine"},
     {"optimizer": "rmsprop", "eps": 1e-4, "step_size": 3},
     {"optimizer": "sgd", "lr": 0.1},
