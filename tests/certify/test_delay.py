@@ -21,7 +21,7 @@ WRONG = {
         "3 layers of 5 units can copy 1 channel with a lag of at most 12",
     ),
     "no layers": (lambda: shift_register(5, 3, depth=0), "depth must be at least 1"),
-    "no room": (lambda: shift_register(2, 1, 2), "with a lag of at most 0, got lag 1"),
+    "no room": (lambda: shift_register(2, 1, 2), "with a lag of at most 0, got lag 1: use more units$"),
     "too narrow": (lambda: shift_register(1, 0, 2), "hidden must be at least 2"),
     "inputs": (lambda: shift_register(5, 3, 2, inputs=1), "inputs must be at least 2"),
     "lag": (lambda: shift_register(5, -1), "lag must be at least 0"),
