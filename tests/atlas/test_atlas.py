@@ -81,8 +81,10 @@ def test_variables_of_threads_are_put_back(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     monkeypatch.setenv("MKL_NUM_THREADS", "5")
     before = dict(os.environ)
-    with pytest.raises(KeyError), module._one_thread():
+    with module._one_thread():
         assert [os.environ[name] for name in module.THREADS] == ["1", "1", "1"]
+    assert dict(os.environ) == before
+    with pytest.raises(KeyError), module._one_thread():
         raise KeyError
     assert dict(os.environ) == before
 
