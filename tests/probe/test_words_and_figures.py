@@ -135,8 +135,8 @@ def fisher(curve: list[float], total: float, error: float = 0.0, whole: bool = T
         ),
         (
             fisher([3.0, 0.03, 0.001], 3.6),
-            "total memory is 0.900 inputs against noise in every unit, less than a normal matrix holds (1). From 2 steps "
-            "back on, less than 1 % of the best lag is left. The most that 4 units can hold is 4 inputs.",
+            "total memory is 0.900 inputs against noise in every unit, less than a normal matrix holds (1). From 2 "
+            "steps back on, less than 1 % of the best lag is left. The most that 4 units can hold is 4 inputs.",
         ),
         (
             fisher([3.0, 1.0, 0.1], 3.6, whole=False),
@@ -175,18 +175,18 @@ def followed(exponents: list[float], size: int, steps: int = 1000) -> Lyapunov:
     [
         (
             followed([0.1, 0.05, 0.01], 3),
-            "unstable, a small difference of the state doubles every 6.93 steps (largest exponent 0.1 ± 0.01 per step). "
-            "2 of 3 directions grow, and drown what the state remembers.",
+            "unstable, a small difference of the state doubles every 6.93 steps (largest exponent 0.1 ± 0.01 per "
+            "step). 2 of 3 directions grow, and drown what the state remembers.",
         ),
         (
             followed([0.2, 0.1], 5),
-            "unstable, a small difference of the state doubles every 3.47 steps (largest exponent 0.2 ± 0.01 per step). "
-            "At least 2 of 5 directions grow, and drown what the state remembers.",
+            "unstable, a small difference of the state doubles every 3.47 steps (largest exponent 0.2 ± 0.01 per "
+            "step). At least 2 of 5 directions grow, and drown what the state remembers.",
         ),
         (
             followed([0.2, 0.1], 2),
-            "unstable, a small difference of the state doubles every 3.47 steps (largest exponent 0.2 ± 0.01 per step). "
-            "2 of 2 directions grow, and drown what the state remembers.",
+            "unstable, a small difference of the state doubles every 3.47 steps (largest exponent 0.2 ± 0.01 per "
+            "step). 2 of 2 directions grow, and drown what the state remembers.",
         ),
         (
             followed([-0.1, -math.inf], 2),
@@ -259,8 +259,8 @@ def test_a_spectrum_in_words_and_as_a_figure() -> None:
     """[[1/2, 3], [0, 1/4]]: d = 3 of |W|_F^2 = 9 + 5/16; the radius 1/2 halves in a step."""
     found = spectrum(np.array([[0.5, 3.0], [0.0, 0.25]]), grid=0)
     assert found.words() == (
-        "Spectrum: in the end a state is halved every 1 steps or faster (the largest eigenvalue has modulus 0.5). It is "
-        "not normal: 96.6% of it (squared) feeds one mode into another (Henrici's departure 3); some state grows "
+        "Spectrum: in the end a state is halved every 1 steps or faster (the largest eigenvalue has modulus 0.5). It "
+        "is not normal: 96.6% of it (squared) feeds one mode into another (Henrici's departure 3); some state grows "
         f"{found.growth.peak:.3g} times, by step 1, before it decays."
     )
     plane, growth = Figure().subplots(1, 2)
