@@ -134,6 +134,17 @@ def test_an_overflow_is_refused() -> None:
         separation_rank(Subject(Sums(400), 1, batch_first=True), templates=torch.tensor([[1e3], [2e3]]))
 
 
+class Returns(nn.Module):
+    """What a function makes of its input."""
+
+    def __init__(self, call: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.call(x)
+
+
 class Made(nn.Module):
     """A function of a whole sequence ``(B, T)``, in double precision."""
 
@@ -166,6 +177,14 @@ def test_the_largest_whole_grid() -> None:
 def test_small_rows_are_not_lost() -> None:
     """p + p^3 of the product p of two numbers, 1e-10 and 1: the determinant is 1e-20, and the rank is 2."""
     assert rank_of(lambda x: x.prod(-1) + x.prod(-1) ** 3, [1e-10, 1.0], length=2).rank == 2
+
+
+@pytest.mark.parametrize("unit", [0, 1, 2])
+def test_each_unit_has_its_own_rank(unit: int) -> None:
+    """The powers 1, 2 and 3 of a sum, side by side: ranks 2, 3 and 4."""
+    model = Returns(lambda x: torch.cat([x.cumsum(1) ** power for power in (1, 2, 3)], -1))
+    numbers = torch.tensor([[0.1], [1.0], [-0.7]], dtype=torch.float64)
+    assert separation_rank(Subject(model.double(), 1, batch_first=True), templates=numbers, unit=unit).rank == unit + 2
 
 
 def test_lines_of_the_figures() -> None:
