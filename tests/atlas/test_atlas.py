@@ -10,9 +10,10 @@ import pytest
 from engram.atlas import Range, atlas, survey
 from engram.atlas import _atlas as module
 from engram.atlas._atlas import FILE
-from engram.certify import RACShallowClaim, TTEqualCoresClaim, certify, rac_claim, verify
+from engram.certify import RACShallowClaim, TTDifferentCoresClaim, TTEqualCoresClaim, certify, rac_claim, verify
 from engram.cli import main
 from engram.errors import CertificateError, OptionError
+from engram.files import seal
 from engram.report import atlas_summary
 from engram.theory.bounds import enough_templates
 
@@ -74,6 +75,20 @@ def test_processes(tmp_path: Path) -> None:
         assert verify(tmp_path / "one.json").rank == json.loads(line)["rank"]
 
 
+def test_variables_of_threads_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread within; after it, also after a failure, what was set is set again and what was not is not."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.setenv("MKL_NUM_THREADS", "5")
+    before = dict(os.environ)
+    with module._one_thread():
+        assert [os.environ[name] for name in module.THREADS] == ["1", "1", "1"]
+    assert dict(os.environ) == before
+    with pytest.raises(KeyError), module._one_thread():
+        raise KeyError
+    assert dict(os.environ) == before
+
+
 @pytest.mark.usefixtures("here")
 def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped anywhere, with half a line at the end, the second call ends as one that was never stopped."""
@@ -103,6 +118,11 @@ def test_a_strange_file(tmp_path: Path) -> None:
     content = (tmp_path / FILE).read_text()
     (tmp_path / FILE).write_text(content.replace('"rank": 1, "bound"', '"rank": 2, "bound"', 1))
     with pytest.raises(CertificateError, match="line 1 does not match its seal"):
+        atlas(Range(2, 2, 1, 1), tmp_path)
+    truth = json.loads(content.splitlines()[0]) | {"rank": True}
+    del truth["seal"]
+    (tmp_path / FILE).write_text(json.dumps(truth | {"seal": seal(truth)}) + "\n")
+    with pytest.raises(CertificateError, match="line 1 is not a certificate"):
         atlas(Range(2, 2, 1, 1), tmp_path)
     (tmp_path / FILE).write_text("[]\n")
     with pytest.raises(CertificateError, match="line 1 is not a certificate"):
@@ -187,6 +207,26 @@ def test_a_rank_too_low_is_open_not_false() -> None:
     assert found["claims"]["rac-conjecture"]["open"] == 1
     assert (found["conjecture"]["certified"], found["conjecture"]["open"]) == (0, [(3, 3, 8, 3)])
     assert "at 1 it is open" in atlas_summary(found)
+
+
+def test_one_grid_that_reaches_it_is_enough() -> None:
+    """An unlucky draw at K = 3 leaves nothing open where K = 4 has the conjectured rank; the largest rank is listed."""
+    few, enough, more = (rac_claim(3, 3, 4, 3, templates) for templates in (3, 4, 5))
+    assert few.bound == 9
+    found = survey([(few, 5), (enough, 10), (more, 15)], 2147483629, 0)
+    assert (found["conjecture"]["certified"], found["conjecture"]["open"]) == (1, [])
+    assert found["claims"]["rac-conjecture"] == {"asked": 3, "hold": 2, "fail": 0, "open": 1}
+    assert list(found["fails"].values())[1]["rows"] == [[3, 3, 4, 3, 15, 5, 9]]
+
+
+def test_rows_of_trains() -> None:
+    """The printed bound is one for equal cores; of different ones the theorem is right as printed."""
+    claims = [TTEqualCoresClaim(3, 2, 6), TTDifferentCoresClaim(3, 2, 6)]
+    found = survey([(claim, 18) for claim in claims], 2147483629, 0)["tt"]
+    assert dict(zip(found["columns"], zip(*found["rows"], strict=True), strict=True)) == {
+        "n": (3, 3), "r": (2, 2), "d": (6, 6), "equal": (True, False), "rank": (18, 18), "printed": (1, 8),
+        "bound": (8, 8), "upper": (18, 18),
+    }  # fmt: skip
 
 
 @pytest.mark.usefixtures("here")

@@ -33,6 +33,7 @@ def test_beyond_the_limit() -> None:
     assert (found["certified"]["steps"], found["certified"]["width"]) == (6, 30)
     assert found["proven"] == {"width": 1326, "steps": 100}
     assert found["width"] == 1326
+    assert found["parameters"]["shallow"] == 9 * 1326 + 1326**2 + 1326
 
 
 @pytest.mark.parametrize(("max_side", "steps"), [(15, 6), (16, 8), (17, 8)])

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from engram.certify import CLAIMS, RACDeepClaim, RACShallowClaim, TTEqualCoresClaim, certify, verify
+from engram.certify._claim import many
+from engram.certify._verify import _text
 from engram.cli import main
 from engram.errors import CertificateError
 from engram.files import seal as _seal
@@ -178,6 +180,22 @@ def test_an_empty_file_is_called_so(tmp_path: Path) -> None:
     (tmp_path / "empty.json").touch()
     with pytest.raises(CertificateError, match="it is empty"):
         verify(tmp_path / "empty.json")
+
+
+def test_the_file_is_made_with_its_folders(tmp_path: Path) -> None:
+    """The time is told in thousandths of a second."""
+    path = tmp_path / "new" / "folders" / "certificate.json"
+    replace(certify(RACDeepClaim(3, 3, 4)), seconds=1.23456).write(path)
+    assert json.loads(path.read_text())["seconds"] == 1.235
+
+
+def test_what_is_quoted_is_short() -> None:
+    """80 letters of the file, and 500 of a message."""
+    assert (_text("a" * 78), _text("a" * 79)) == (f'"{"a" * 78}"', f'"{"a" * 79}...')
+
+
+def test_none_are_many() -> None:
+    assert [many(count, "layer") for count in (0, 1, 2)] == ["0 layers", "1 layer", "2 layers"]
 
 
 def test_one_channel_is_no_channels() -> None:

@@ -12,7 +12,7 @@ from engram.exact import bilinear_network, integers, same
 @pytest.mark.parametrize(
     ("sizes", "first"),
     [((5, 5, 3, 1), [3, 4]), ((5, 5, 3, 3), [3, 4]), ((5, 5, 4, 3), [4, 5]), ((5, 2, 3, 2), [2, 2]),
-     ((5, 2, 4, 2), [2, 2]), ((5, 1, 4, 1), [1, 1])],
+     ((5, 2, 4, 2), [2, 2]), ((5, 1, 4, 1), [1, 1]), ((5, 3, 3, 1), [3, 3])],
 )  # fmt: skip
 @pytest.mark.parametrize("witness", ["random", "construction"])
 def test_span_and_first_step(sizes: tuple[int, ...], first: list[int], witness: str) -> None:
@@ -22,6 +22,7 @@ def test_span_and_first_step(sizes: tuple[int, ...], first: list[int], witness: 
     assert content["span"] == [sizes[2], sizes[2] + 1]
     assert content["first_step"] == first
     assert content["printed_argument"] == (first[1] > first[0])
+    assert ("the printed argument holds here" in content["statement"]) == (first[1] > first[0])
 
 
 @pytest.mark.parametrize(

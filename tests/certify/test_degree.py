@@ -101,7 +101,8 @@ def test_the_smallest_counterexample() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(OptionError, match="choose smaller sizes"):
         certify(DegreeClaim(1000, 1000))
-    with pytest.raises(OptionError, match="prime must be above"):
-        certify(DegreeClaim(4, 4), prime=31)
+    for prime in (31, 37):  # of degree C(7, 4) = 35, with 37 points
+        with pytest.raises(OptionError, match=f"prime must be above 37, the degree plus 2; got {prime}"):
+            certify(DegreeClaim(4, 4), prime=prime)
     with pytest.raises(OptionError, match="rank must be at least 0"):
         HomogeneousClaim(1, rank=-1)

@@ -1,5 +1,6 @@
 """The longest lag of a linear RNN: the bound, all weights of small fields (Lizaire et al. 2026, A.3)."""
 
+import re
 from itertools import product as words
 from typing import Any
 
@@ -21,7 +22,7 @@ WRONG = {
         "3 layers of 5 units can copy 1 channel with a lag of at most 12",
     ),
     "no layers": (lambda: shift_register(5, 3, depth=0), "depth must be at least 1"),
-    "no room": (lambda: shift_register(2, 1, 2), "with a lag of at most 0, got lag 1"),
+    "no room": (lambda: shift_register(2, 1, 2), "with a lag of at most 0, got lag 1: use more units$"),
     "too narrow": (lambda: shift_register(1, 0, 2), "hidden must be at least 2"),
     "inputs": (lambda: shift_register(5, 3, 2, inputs=1), "inputs must be at least 2"),
     "lag": (lambda: shift_register(5, -1), "lag must be at least 0"),
@@ -70,6 +71,19 @@ def numerator_is_a_product(hidden: int, depth: int, prime: int, seed: int) -> No
         response.append(int(readout[0].astype(object) @ below % prime))
     numerator = (denominator * nmod_poly(response, prime)).coeffs()[:terms]
     assert max(k for k, c in enumerate(numerator) if c != 0) == depth * (hidden - 1)
+
+
+def test_a_pole_is_named() -> None:
+    """In a small field I - z V is often singular at one of the points 0 .. n L + 1."""
+    told = set()
+    for seed in range(20):
+        try:
+            transfer_degree(2, 1, 1, 5, seed)
+        except OptionError as error:
+            told.add(re.sub(r"\d", "#", str(error)))
+    assert told == {
+        "the transfer function at these weights has a pole at # modulo #: use another seed or a larger prime"
+    }
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from engram.atlas import atlas
-from engram.certify import CLAIMS, certify, duration, rounded, verify
-from engram.certify._cost import binomial, power
+from engram.certify import CLAIMS, Cost, certify, check_large, duration, rounded, verify
+from engram.certify._cost import binomial, check_limits, power
 from engram.cli import main
 from engram.errors import CertificateError, OptionError
 from engram.files import seal
@@ -143,6 +143,32 @@ def test_numbers_that_no_float_holds() -> None:
         "32 years",
         "more than 10^300 years",
     ]
+
+
+def test_sizes_and_limits_themselves_are_allowed() -> None:
+    """10^12 is not above 10^12, no memory is less than any, and from 10^15 on only the power is told."""
+    check_large("a claim", {"size": 10**12})
+    with pytest.raises(OptionError, match=r"a claim: size must be at most 10\^12, got 1,000,000,000,001"):
+        check_large("a claim", {"size": 10**12 + 1})
+    with pytest.raises(OptionError, match="and the limit is 0 MB"):
+        certify(CLAIMS["params"](hidden=4, depth=3), max_memory=0)
+    cost = Cost(2.0, 3.0, 4.0)
+    check_limits("a claim", cost, 4, 3.0, 2.0)
+    for limits, name in (((3, 3.0, 2.0), "max_side"), ((4, 2.9, 2.0), "MB"), ((4, 3.0, 1.9), "max_seconds")):
+        with pytest.raises(OptionError, match=name):
+            check_limits("a claim", cost, *limits)
+    assert [rounded(number) for number in (10**15 - 1, 10**15)] == ["999,999,999,999,999", "10^15"]
+
+
+@pytest.mark.parametrize(("free", "limit"), [(10**6, "2,000"), (1e-9, "0")])
+def test_a_check_takes_no_more_than_2000_megabytes(
+    free: float, limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the free memory, if that is less."""
+    monkeypatch.setattr("engram.certify._verify.free_memory", lambda: free)
+    path = forged(tmp_path / "certificate.json", "params", depth=10**9)
+    with pytest.raises(CertificateError, match=f"and the limit is {limit} MB"):
+        verify(path)
 
 
 TIMED = {

@@ -12,6 +12,7 @@ from engram.certify import (
     TTEqualCoresClaim,
     certify,
 )
+from engram.errors import OptionError
 
 
 def rank(claim: Any, witness: str = "random") -> int:
@@ -74,3 +75,9 @@ def test_measured_ranks_of_trains(
     assert (equal.more()["printed_bound"], equal.bound, equal.upper) == (printed, bound, generic)
     assert rank(equal, "construction") == constructed
     assert rank(equal) == rank(different) == generic
+
+
+@pytest.mark.parametrize("templates", [2, 4])
+def test_the_construction_has_as_many_templates_as_modes(templates: int) -> None:
+    with pytest.raises(OptionError, match=f"as many templates as modes, 3; got {templates}"):
+        certify(RACDeepClaim(3, 3, 4, templates), witness="construction")

@@ -148,6 +148,7 @@ MALFORMED = {
     "\t(1,1) 6e-1": ("\t(0,0) 0.6", r"line 9: the entry \(0,0\) of S is there twice"),
     "T: (state,symbol,state)": ("U: (state)", "line 10: a PAutomaC model has the sections I:, F:, S: and T: once each"),
     "\t(0,0,1) 1.0": ("F:", "line 11: a PAutomaC model has the sections"),
+    "\t(1,0,1) 0.5": ("\t(1,0,0) 0.5", r"line 13: the entry \(1,0,0\) of T is there twice"),
     "I: (state)": ("1000 5", "line 1: a PAutomaC model must begin with a section"),
     "\t(0) 0.5": ("\t(0) 1e999999999", "line 2: a probability"),
 }
@@ -287,6 +288,12 @@ def test_from_network(case: str, bias: bool) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-12 * float(expected.abs().max()))
     again = word_values(*automaton.to_network(), WORDS)
     np.testing.assert_allclose(again, expected, atol=1e-12 * float(expected.abs().max()))
+
+
+def test_the_network_given_is_left_alone() -> None:
+    layer, readout = BilinearRNN(2, 3), torch.nn.Linear(3, 1)
+    WeightedAutomaton.from_network(layer, readout)
+    assert {p.dtype for p in (*layer.parameters(), *readout.parameters())} == {torch.float32}
 
 
 def test_embedded_symbols() -> None:

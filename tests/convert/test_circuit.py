@@ -69,6 +69,7 @@ TRAINS: dict[str, dict[str, Any]] = {
     "own cores": {"own_cores": True},
     "own equal cores": {"own_cores": True, "equal_cores": True},
     "two steps": {"steps": 2},
+    "three equal cores": {"steps": 3, "equal_cores": True},
 }
 
 
@@ -155,3 +156,16 @@ def test_the_distance_is_the_distance() -> None:
     slice_ += 0.25 * u[:, 1:2] @ vh[1:2]
     with pytest.raises(OptionError, match=r"core to the nearest circuit is 0\.25,"):
         train_to_circuit(train)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_the_distance_to_a_circuit_is_relative(scale: float) -> None:
+    """A train that is no circuit stays none where its numbers are tiny, and a circuit one where they are huge."""
+    right, wrong = circuit_to_train(*circuit(), 5), random_train(equal_cores=True, **DOUBLE)
+    with torch.no_grad():
+        for train in (right, wrong):
+            train.inner.mul_(scale)
+            train.last.mul_(scale)
+    assert apart(circuit_to_train(*train_to_circuit(right), 5).last, right.last) < 1e-10
+    with pytest.raises(OptionError, match="distance of its core to the nearest circuit"):
+        train_to_circuit(wrong)

@@ -69,6 +69,13 @@ def test_batch_first_stays() -> None:
     assert apart(flatten(deep)(sequence())[0][..., -4:], deep(sequence())[0]) < 1e-10
 
 
+def test_dropout_goes() -> None:
+    """Within one layer there is nothing to drop; ``deepen`` keeps it between the layers."""
+    deep = network(dropout=0.5)
+    assert (flatten(deep).dropout, deepen(deep).dropout) == (0.0, 0.5)
+    assert apart(flatten(deep.eval())(sequence())[0][..., -4:], deep(sequence())[0]) < 1e-10
+
+
 def test_the_spectrum_stays() -> None:
     deep = network()
     flat = torch.linalg.eigvals(flatten(deep).cells[0].weight_hh).abs().sort().values

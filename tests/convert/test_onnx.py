@@ -1,5 +1,6 @@
 """ONNX files of whole networks: onnxruntime, which knows nothing of engram, computes the same."""
 
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from onnxruntime import InferenceSession, SessionOptions
 from torch import nn
 
 from engram.convert import sample_input, to_onnx
+from engram.convert._baked import _is_fixed
 from engram.errors import DTypeError, OptionError
 from engram.models import MODELS, Model, make_network
 from engram.nn import RNN, URNN, TensorNet
@@ -102,6 +104,48 @@ def test_refused(tmp_path: Path) -> None:
         to_onnx(nn.Sequential(nn.Linear(3, 3), nn.GRU(3, 4)), tmp_path / "a.onnx")
     with pytest.raises(OptionError, match=r"input of Linear is not known, .* pass a sample"):
         to_onnx(nn.Linear(3, 4), tmp_path / "a.onnx")
+
+
+class Own(nn.Sequential):
+    """With dropout, and an order of dimensions."""
+
+    def __init__(self, batch_first: bool) -> None:
+        super().__init__(nn.Linear(3, 4), nn.Dropout(0.5), nn.Tanh())
+        self.batch_first = batch_first
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_what_a_file_says_and_what_stays(batch_first: bool, tmp_path: Path) -> None:
+    """The free sizes by name; without dropout. The module trains as before, and other programs' logs say as much."""
+    module, logger = Own(batch_first).train(), logging.getLogger("onnxscript")
+    before = logger.level
+    logger.setLevel(17)
+    try:
+        to_onnx(module, tmp_path / "a.onnx", sample=torch.randn(5, 2, 3))
+        assert logger.level == 17
+    finally:
+        logger.setLevel(before)
+    assert all(part.training for part in module.modules())
+    session = InferenceSession(tmp_path / "a.onnx")
+    (given,) = session.get_inputs()
+    assert (given.name, given.shape[:2]) == ("input", ["batch", "steps"] if batch_first else ["steps", "batch"])
+    x = torch.randn(8, 3, 3)
+    torch.testing.assert_close(
+        torch.from_numpy(session.run(None, {"input": x.numpy()})[0]), module.eval()(x).detach(), atol=1e-6, rtol=0
+    )
+
+
+def test_what_is_computed_beforehand() -> None:
+    """Not what draws random numbers."""
+    assert _is_fixed(torch.ops.aten.add.Tensor)
+    assert not _is_fixed(torch.ops.aten.rand.default)
+
+
+def test_complex_buffers_are_refused(tmp_path: Path) -> None:
+    module = nn.Linear(3, 4)
+    module.register_buffer("turn", torch.ones(2, dtype=torch.complex64))
+    with pytest.raises(DTypeError, match=r"turn is torch.complex64: use a real layer"):
+        to_onnx(module, tmp_path / "a.onnx", sample=torch.randn(5, 2, 3))
 
 
 def test_a_module_of_ones_own(tmp_path: Path) -> None:

@@ -252,6 +252,28 @@ def test_bounds_with_a_length_by_value() -> None:
     assert state_bound(1.0, 7.0, 8.0, 3) == 8 + 21
 
 
+def test_the_bound_covers_the_data() -> None:
+    """A thousandth is forgiven as rounding, a hundredth is not; data of one sequence may come without a batch."""
+    old, x = contractive(), ball(30, 1, 3, bound=1.0)
+    x = x / x.norm(dim=-1).max()
+    assert to_orthogonal(old, input_bound=0.9995, data=x).report["input_bound"] == 0.9995
+    with pytest.raises(OptionError, match=r"must cover the data, whose largest norm is 1; got 0\.99"):
+        to_orthogonal(old, input_bound=0.99, data=x)
+    assert to_orthogonal(old, data=x[:, 0]).report == to_orthogonal(old, data=x).report
+
+
+def test_the_worst_of_many_sequences_is_told() -> None:
+    """20 of them, compared 8 at a time; only the first one differs."""
+    old = contractive()
+    twin = to_orthogonal(old, input_bound=3.0)
+    with torch.no_grad():
+        twin.layer.bias_l0[4:] = 0
+    x = torch.cat([ball(50, 1, 3), torch.zeros(50, 19, 3, dtype=torch.float64)], 1)
+    right = apart(twin(x)[0], old(x)[0])
+    assert right > apart(twin(x)[0][:, 1:], old(x)[0][:, 1:])
+    assert compare(old, twin.layer, twin.selection, 3.0, 50, x)["difference"]["data"] == pytest.approx(right)
+
+
 def test_without_the_bias_they_differ() -> None:
     """The negative control: added units that are not silenced change the outputs."""
     old, x = contractive(), ball(2000, 2, 3)

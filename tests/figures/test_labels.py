@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from matplotlib.text import Annotation
 from scipy.optimize import minimize
 
-from engram.figures import Label, label_right, new_figure, reference, spread
+from engram.figures import INK, MUTED, RED, SMALL, Label, label_right, new_figure, reference, spread
 from readable import faults
 
 places = st.lists(st.floats(-100, 100), min_size=1, max_size=8).map(sorted)
@@ -75,3 +75,44 @@ def test_a_level_that_a_log_axis_cannot_show_has_no_label() -> None:
         axes.set_yscale("log")
         label_right(axes, [Label(0.0, "nothing"), Label(5.0, "five")])
     assert [text.get_text() for text in axes.texts] == ["five"]
+
+
+def labelled(labels: list[Label]) -> tuple[float, list[Annotation]]:
+    """How many points a unit of y has in a panel from 0 to 1, and its labels, the lowest first."""
+    with new_figure(None, height=3) as figure:
+        (axes,) = figure.axes
+        axes.set_ylim(0, 1)
+        label_right(axes, labels)
+    points = axes.get_window_extent().height * 72 / figure.dpi
+    return points, [text for text in axes.texts if isinstance(text, Annotation)]
+
+
+@pytest.mark.parametrize("words", [("one", "line"), ("one", "two\nlines"), ("three\nof\nthem", "two\nlines")])
+def test_how_far_labels_move(words: tuple[str, str]) -> None:
+    """Boxes of 1.35 font sizes per line just touch, moved by the same distance: down the lower, up the higher."""
+    gap = SMALL * 1.35 * sum(1 + word.count("\n") for word in words) / 2
+    points, shown = labelled([Label(0.51, words[1], RED), Label(0.5, words[0])])
+    move = (gap - 0.01 * points) / 2
+    assert [text.get_text() for text in shown] == [*words]
+    assert [text.xyann for text in shown] == [pytest.approx((14, side * move)) for side in (-1, 1)]
+    assert [text.xy for text in shown] == [(1, 0.5), (1, 0.51)]
+    assert all(text.arrow_patch is not None for text in shown)
+    assert [text.get_color() for text in shown] == [INK, RED]
+
+
+def test_labels_with_room_have_no_line() -> None:
+    points, _ = labelled([Label(0.2, "low")])
+    _, shown = labelled([Label(0.2, "low"), Label(0.2 + 1.4 * SMALL / points, "high")])
+    assert [text.xyann for text in shown] == [pytest.approx((5, 0), abs=1e-9)] * 2
+    assert [text.arrow_patch for text in shown] == [None, None]
+
+
+def test_a_reference_lies_below_the_data() -> None:
+    with new_figure(None, height=3) as figure:
+        (axes,) = figure.axes
+        (curve,) = axes.plot([1, 2], [1, 10])
+        reference(axes, 4.0)
+    line = axes.lines[1]
+    assert [*line.get_ydata()] == [4.0, 4.0]
+    assert (line.get_linestyle(), line.get_color()) == (":", MUTED)
+    assert line.get_zorder() < curve.get_zorder()

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from engram.errors import NonFiniteError
 from engram.probe import MemoryCapacity, Subject, memory_capacity
+from engram.probe._regression import products
 
 
 @pytest.mark.parametrize("size", [1, 5, 12])
@@ -144,3 +145,23 @@ def test_reach_and_floor() -> None:
     """The last lag at half of the best one; with nothing above the floor, lag 0."""
     assert MemoryCapacity([1.0, 0.4, 0.5, 0.49], 2.39, 0.0, 2, 5, "state", 2000, 0.1).reach == 2
     assert MemoryCapacity([0.0, 0.0, 0.0], 0.0, 0.0, 2, 5, "state", 2000, 0.1).reach == 0
+
+
+def test_a_model_of_one_length_is_read_at_its_end() -> None:
+    """Its answer is the 12 inputs themselves: r^2 = 1 at the lags 0 .. 11, and there are no others."""
+
+    class Whole(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.reshape(len(x), 12)
+
+    found = memory_capacity(Subject(Whole(), 1, length=12, batch_first=True), lags=20)
+    assert found.lags == pytest.approx([1.0] * 12, abs=1e-6)
+    assert found.observed == "output"
+
+
+def test_which_products_there_are() -> None:
+    """Two steps a and b of two numbers: all products and squares; of symbols only those of different steps."""
+    a, b = torch.tensor([[2.0, 3.0]]), torch.tensor([[5.0, 7.0]])
+    assert products([a, b], squares=False).tolist() == [[10.0, 14.0, 15.0, 21.0]]
+    pairs = [6.0, 10.0, 14.0, 15.0, 21.0, 35.0]
+    assert products([a, b], squares=True).tolist() == [[*pairs, *((x * x - 1) / 2 for x in (2, 3, 5, 7))]]

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from flint import fmpq, fmpq_mat
+from flint import ctx, fmpq, fmpq_mat
 from matplotlib.figure import Figure
 from scipy.linalg import solve_discrete_lyapunov
 
@@ -317,3 +317,26 @@ def test_horizon() -> None:
     """A delay line of 10 units has J(9) = 1 / 10 and nothing after; its first 5 lags all count."""
     assert fisher_memory(theta(10, 1.0), first(10)).horizon == 10
     assert fisher_memory(theta(10, 1.0), first(10), lags=5).horizon is None
+
+
+def test_the_bits_of_others_are_left_alone() -> None:
+    """Also where it gives up."""
+    before, ctx.prec = ctx.prec, 77
+    try:
+        fisher_memory(theta(3, 0.5), first(3), precision="extended")
+        assert ctx.prec == 77
+        with pytest.raises(OptionError, match="not certain"):
+            fisher_memory(2 * np.eye(1), np.ones(1), precision="extended")
+        assert ctx.prec == 77
+    finally:
+        ctx.prec = before
+
+
+def test_a_signal_along_all_inputs_has_length_one() -> None:
+    """Of h = x over four inputs: v = (1, 1, 1, 1) / 2, and a state or input with an axis too many is refused."""
+    zero = torch.zeros(4, dtype=torch.float64)
+    _, into = linearise(lambda h, x: 0 * h + x, zero, zero)
+    assert into.tolist() == [0.5] * 4
+    for state, x in ((zero[None], zero), (zero, zero[None])):
+        with pytest.raises(ShapeError, match=r"one state \(N,\) and one input \(D,\) are needed"):
+            linearise(lambda h, x: h, state, x)

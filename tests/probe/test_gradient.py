@@ -115,6 +115,22 @@ def test_against_the_plain_jacobian(make: Callable[[], nn.Module]) -> None:
     np.testing.assert_allclose(gradient_reach(module, inputs=x).norms, expected, rtol=1e-9)
 
 
+def test_up_to_64_outputs_are_exact_and_averaged_over_sequences(linear: Any) -> None:
+    """h = tanh(u x): the slope 1 - h^2 differs from sequence to sequence; the norm is the root of the mean square."""
+    u = torch.randn(64, 2, dtype=torch.float64)
+    layer = nn.RNN(2, 64, bias=False, dtype=torch.float64)
+    with torch.no_grad():
+        layer.weight_hh_l0.zero_()
+        layer.weight_ih_l0.copy_(u)
+    x = torch.randn(5, 3, 2, dtype=torch.float64)
+    found = gradient_reach(layer, inputs=x)
+    slopes = (1 - torch.tanh(x[-1] @ u.T) ** 2)[..., None] * u  # (3, 64, 2)
+    assert found.exact
+    assert found.norms == pytest.approx([float(slopes.square().sum((1, 2)).mean().sqrt()), 0, 0, 0, 0])
+    assert "from 1 step back on" in found.words()
+    assert not gradient_reach(nn.RNN(2, 65), length=5).exact
+
+
 def test_many_outputs_are_sampled(linear: Any) -> None:
     """More than 64 outputs: E |J^T v|^2 = |J|^2, near the exact one, and it says so."""
     layer = linear(0.9 * orthogonal(80), torch.randn(80, 3))

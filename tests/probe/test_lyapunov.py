@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engram.errors import EngramError, NonFiniteError, OptionError, ShapeError
 from engram.nn import ExpRNN
-from engram.probe._lyapunov import Lyapunov, lyapunov
+from engram.probe._lyapunov import Lyapunov, _estimate, lyapunov
 from engram.probe._tangents import step_with_tangents
 
 
@@ -274,3 +274,14 @@ def test_what_counts_as_zero(exponent: float, error: float, steps: int, word: st
     values = np.array([exponent])
     found = Lyapunov(values, np.array([error]), values[None], steps, 0, 1, 1)
     assert found.headline().startswith(f"{word}, ")
+
+
+def test_errors_stay_with_their_exponents() -> None:
+    """Two directions, the second one faster and noisier: 16 pieces in 8 blocks, one sequence."""
+    quiet, loud = np.linspace(-0.1, 0.1, 16), np.linspace(-1.0, 3.0, 16)
+    found = _estimate(np.stack([quiet, loud], -1)[None], burn_in=3, interval=2, size=2)
+    blocks = [column.reshape(8, 2).mean(1).std(ddof=1) / math.sqrt(8) for column in (loud, quiet)]
+    assert found.exponents == pytest.approx([1.0, 0.0])
+    assert found.errors == pytest.approx(blocks)
+    assert found.running[1] == pytest.approx([loud[:2].mean(), quiet[:2].mean()])
+    assert (found.steps, found.burn_in, found.interval, found.size) == (32, 3, 2, 2)

@@ -1,5 +1,6 @@
 """What a part is: its place in a profile, its cost by hand, its short form; and parts that do not apply."""
 
+import math
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,8 @@ from engram.probe import (
     profile,
     spectrum,
 )
+from engram.probe._figure import figure_of
+from engram.probe._json import as_json
 
 
 def test_built_in_parts_say_what_they_ask() -> None:
@@ -158,6 +161,32 @@ def test_timings_are_those_of_the_calls() -> None:
     assert 0 < one <= four <= seven
     assert seven - four == pytest.approx(four - one)
     assert timings.backward > 0
+
+
+def test_timings_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row takes 5 s and four take 11 s: 2 s for each further row. One that seems faster with more takes no less."""
+    subject = Subject(nn.Linear(3, 6))
+    for seconds, expected in (([5.0, 11.0], [5.0, 11.0, 17.0]), ([5.0, 4.0], [5.0, 5.0, 5.0])):
+        left = iter(seconds)
+        monkeypatch.setattr("engram.probe._cost.seconds_of", lambda call, left=left: next(left))
+        timings = Setup(subject, subject.sample(20, 4, torch.Generator())).timings
+        assert [timings.forward(rows) for rows in (1, 4, 7)] == expected
+
+
+def test_panels_of_a_profile() -> None:
+    """Three in a row; the places that are left over are empty."""
+    with_words = [lambda axes, k=k: axes.set_title(f"{k}") for k in range(4)]
+    figure = figure_of("a title", with_words)
+    assert figure.axes[0].get_subplotspec().get_gridspec().get_geometry() == (2, 3)  # type: ignore[union-attr]
+    assert [axes.get_title("left") for axes in figure.axes] == ["0", "1", "2", "3", "", ""]
+    assert [axes.axison for axes in figure.axes] == [True] * 4 + [False] * 2
+    assert figure_of("nothing", []).axes[0].axison is False
+
+
+def test_numbers_as_json() -> None:
+    found = as_json({1: np.array([1 + 2j, -np.inf]), "all": Cost(1, 2, math.nan), "one": np.float32(0.5)})
+    nothing = {"passes": 1, "steps": 2, "seconds": None}
+    assert found == {"1": [[1.0, 2.0], [None, 0.0]], "all": nothing, "one": 0.5}
 
 
 # The number that people quote

@@ -281,6 +281,18 @@ def test_a_run_is_measured_on_its_loss(tmp_path: Path) -> None:
     assert found.parts["gradient_reach"].states[1:] == pytest.approx(expected[::-1], rel=1e-4)
 
 
+@pytest.mark.parametrize("best", [True, False])
+def test_which_weights_of_a_run(best: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are asked for; and no more code is allowed than that."""
+    from engram.probe import _run
+
+    asked, load = [], _run.load_network
+    monkeypatch.setattr(_run, "load_network", lambda folder, **how: asked.append(how) or load(folder, **how))
+    run = _trained(tmp_path, Adding(10), "rnn")
+    profile_run(run.folder, best=best, parts=["structure"], allow=["mine"])
+    assert asked == [{"best": best, "allow": ["mine"]}]
+
+
 def test_a_run_of_symbols(tmp_path: Path) -> None:
     subject = Subject(engram.train.make_network(Settings.of(PAutomaC(), "gru", hidden=5)))
     data = torch.randint(subject.input_size, (15, 3))

@@ -176,6 +176,12 @@ def test_pseudospectrum_at_an_eigenvalue() -> None:
     assert pseudospectrum(line(300, 1.0), points=2, reach=0.01).smallest.max() == 0
 
 
+@pytest.mark.parametrize(("radius", "reach"), [(0.3, 1.25), (1.0, 1.25), (-4.0, 5.0)])
+def test_the_grid_covers_circle_and_eigenvalues(radius: float, reach: float) -> None:
+    found = pseudospectrum(np.diag([radius, 0.1]), points=3)
+    assert found.real.tolist() == found.imag.tolist() == pytest.approx([-reach, 0, reach])
+
+
 def test_kreiss() -> None:
     """The bound of the pseudospectrum is below the growth that is really there, and not trivial."""
     found = spectrum(np.tril(np.full((60, 60), 0.005), -2) + line(60, 1.05), grid=40)
@@ -206,6 +212,7 @@ def test_refused(w: np.ndarray, options: dict[str, int], error: type[EngramError
         (line(8, 0.5), "but no state ever grows"),
         (np.zeros((3, 3)), "is normal"),
         (np.diag([0.5, 0.25]), "halved every 1 steps"),
+        (np.diag([1e-12, 0.0]), "every state is forgotten"),
     ],
 )
 def test_words_and_plot(w: np.ndarray, said: str) -> None:

@@ -58,6 +58,17 @@ def test_of_a_trained_nnrnn_its_parameters(size: int) -> None:
     assert "% of the norm of its Schur form is below the diagonal" in matrix.words()
 
 
+def test_a_block_by_hand(linear: Any) -> None:
+    """[[0, -4], [1, 0]]: eigenvalues +-2i, of which the upper one is listed; the block is no rotation by 4 - 1 = 3."""
+    (matrix,) = learned_structure(linear(torch.tensor([[0.0, -4.0], [1.0, 0.0]]), torch.ones(2, 1))).matrices
+    assert matrix.angles == pytest.approx([math.pi / 2])
+    assert matrix.moduli == pytest.approx([2.0])
+    assert matrix.alignment == pytest.approx(1)
+    assert matrix.triangle == pytest.approx(3 / math.sqrt(17))
+    assert matrix.delay == pytest.approx([3.0])
+    assert matrix.drift == pytest.approx(math.hypot(15, 0) / math.sqrt(2))  # V'V = diag(1, 16)
+
+
 def test_every_layer_of_torch() -> None:
     found = learned_structure(nn.RNN(2, 4, 2, bidirectional=True))
     assert [matrix.name for matrix in found.matrices] == [

@@ -151,6 +151,7 @@ def test_a_network_of_symbols_reads_vectors(embedding: int) -> None:
     (gradient,) = torch.autograd.grad(subject.outputs(vectors)[-1].sum(), vectors)
     assert subject.can_step
     assert bool(gradient[0].any())
+    assert not any(_facts(network)["hooks"])  # it reads symbols again
 
 
 def test_a_network_of_numbers() -> None:
@@ -385,3 +386,52 @@ def test_states_that_are_not_one_vector(kind: type[engram.nn.Cell], reason: str)
     assert not subject.can_step
     assert reason in subject.no_state
     assert gradient_reach(subject, length=12).norms[0] > 0
+
+
+class Returns(nn.Module):
+    """Returns what a function makes of its input."""
+
+    def __init__(self, call: Any) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, x: Tensor) -> Any:
+        return self.call(x)
+
+
+def test_complex_outputs_are_real_pairs() -> None:
+    subject = Subject(Returns(lambda x: torch.complex(x, 2 * x)), 3, batch_first=False)
+    x = torch.randn(6, 2, 3)
+    found = subject.outputs(x)
+    assert subject.output_size == 6
+    assert torch.equal(found[..., ::2], x)
+    assert torch.equal(found[..., 1::2], 2 * x)
+
+
+@pytest.mark.parametrize("lost", [lambda x: x[:2], lambda x: x[:, :2], lambda x: x[0, :2]])
+@pytest.mark.parametrize("order", [False, True])
+def test_steps_and_rows_must_be_there(lost: Any, order: bool) -> None:
+    with pytest.raises(ShapeError, match="one output per sequence, or one per step"):
+        Subject(Returns(lost), 3, batch_first=order)
+
+
+@pytest.mark.parametrize(
+    ("call", "state"), [(lambda x: [x], False), (lambda x: (x, x[-1], x), False), (lambda x: (x, x[-1]), True)]
+)
+def test_only_the_second_of_two_is_a_state(call: Any, state: bool) -> None:
+    assert (Subject(Returns(call), 3, batch_first=False).no_state == "it returns none") is not state
+
+
+def test_a_single_input() -> None:
+    """Of the first part that says how many."""
+    assert Subject(nn.Sequential(nn.Tanh(), nn.Linear(1, 4), nn.Linear(4, 2))).input_size == 1
+
+
+def test_dropout_beside_parts_in_evaluation_mode() -> None:
+    """One part that trains is enough; a broken buffer counts as a broken weight."""
+    module = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5))
+    module[0].eval()
+    module[0].register_buffer("mean", torch.tensor(torch.nan))
+    dropout, broken = Subject(module).notes
+    assert "(dropout)" in dropout
+    assert broken == "0.mean holds NaN or infinity (1 of 3 tensors do)"

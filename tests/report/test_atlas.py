@@ -50,3 +50,26 @@ def test_picture(found: dict[str, Any], ending: str, tmp_path: Path) -> None:
 def test_another_ending_is_refused(found: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"\.svg or \.png, got .*\.pdf"):
         plot_atlas(found, tmp_path / "atlas.pdf")
+
+
+def test_lists_and_verdicts_by_hand(found: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim that is open and one that fails are told apart; a long list ends with how many more there are."""
+    monkeypatch.setattr("engram.report._atlas.SHOWN", 2)
+    claims = {
+        "one": {"asked": 9, "hold": 7, "fail": 2, "open": 0},
+        "two": {"asked": 1234, "hold": 1230, "fail": 0, "open": 4},
+    }
+    fails = {"few": {"columns": ["M", "rank"], "rows": [[1, None], [0, 2], [3, 4], [5, 6], [7, 8]]}}
+    conjecture = {"sizes": 5, "certified": 2, "certified_beyond_the_theorems": 1}
+    conjecture |= {"out_of_reach": [(3, 2, 4, 7), (1, 2, 4, 7)], "open": [(3, 3, 8, 3)]}  # type: ignore[dict-item]
+    page = atlas_page(found | {"claims": claims, "fails": fails, "conjecture": conjecture}).splitlines()
+    assert "* one: holds on 7 of 9 grids, fails on 2 (the upper bound is below it)" in page
+    assert "* two: holds on 1,230 of 1,234 grids, open on 4" in page
+    assert any(line.endswith("; at 2 no grid within the limit could reach it; at 1 it is open.") for line in page)
+    start = page.index("**few**: 5 sizes")
+    assert page[start + 2 : start + 8] == [
+        "| M | rank |", "| --- | --- |", "| 1 | - |", "| 0 | 2 |", "", "... and 3 more in `atlas.json`.",
+    ]  # fmt: skip
+    assert "**No grid within the limit could reach Conjecture 1**, (M, R, T, L): (3, 2, 4, 7), (1, 2, 4, 7)" in page
+    assert "**Open**, (M, R, T, L): (3, 3, 8, 3)" in page
+    assert "| 3 | 2 | 6 | 1 | 8 | 18 | - | 18 |" in page  # printed, bound, rank of equal cores, none of others, upper

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from engram.errors import OptionError, RunError
 from engram.report import plot_curves
@@ -43,6 +44,28 @@ def test_what_the_picture_says(tmp_path: Path) -> None:
         assert word in said
     assert "without | memory" in said
     assert "chance" in said
+
+
+def test_lines_and_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line per split, an exam as one mark, nothing of a probe; each panel has its own level without memory."""
+    figures: list[Figure] = []
+    monkeypatch.setattr("engram.figures._style.save_figure", lambda figure, path: figures.append(figure))
+    task = Copy(delay=3)
+    plot_curves(
+        make_run(tmp_path, [*LINES, {"step": 3, "split": "probe", "loss": 9.0, "accuracy": 0.9}], task),
+        tmp_path / "a.svg",
+    )
+    expected = {
+        "loss": {"train": [(1, 2.0), (2, 1.5)], "valid": [(2, 1.6), (4, 1.1)], "test": [(4, 1.2)]},
+        "accuracy": {"train": [(1, 0.1), (2, 0.2)], "valid": [(2, 0.2), (4, 0.4)], "test": [(4, 0.3)]},
+    }
+    for axes, curves in zip(figures[0].axes, expected.values(), strict=True):
+        lines = {line.get_label(): line for line in axes.lines if line.get_linestyle() != ":"}
+        assert {name: list(zip(*line.get_data(), strict=True)) for name, line in lines.items()} == curves
+        assert [bool(line.get_marker().strip()) for line in lines.values()] == [False, False, True]  # type: ignore[union-attr]
+    levels = [line.get_ydata()[0] for axes in figures[0].axes for line in axes.lines if line.get_linestyle() == ":"]
+    assert levels == [task.memoryless_baseline, task.chance]
+    assert [axes.get_yscale() for axes in figures[0].axes] == ["log", "linear"]
 
 
 def test_png(tmp_path: Path) -> None:

@@ -12,7 +12,19 @@ from matplotlib.colors import to_hex
 from engram.errors import DTypeError, OptionError
 from engram.figures import ORANGE
 from engram.report import plot_task
-from engram.tasks import TASKS, Copy, DistributionN, RelationalGame, RelationalMatch, SameDifferent, Task, make_task
+from engram.report._task import _options
+from engram.tasks import (
+    TASKS,
+    Copy,
+    Distribution3,
+    DistributionN,
+    RelationalGame,
+    RelationalMatch,
+    SameDifferent,
+    Task,
+    TransferCopy,
+    make_task,
+)
 from engram.tasks.relational import OneAnswer
 from readable import strange_colors
 from tiers import slow_but
@@ -74,6 +86,33 @@ def test_a_game_is_a_grid(view: Any, panels: list[Axes]) -> None:
     corners = {(image.get_extent()[0], image.get_extent()[3]) for image in panels[0].images}
     assert len(corners) == 9
     assert len({x for x, _ in corners}) == len({y for _, y in corners}) == 3
+
+
+def test_rows_stand_below_each_other(panels: list[Axes]) -> None:
+    """3, 2 and 4 images with a gap of 1/8, the first row at the top; the question is where the second row ends."""
+    plot_task(Distribution3(50, "glyphs"), Path("sheet.svg"), 1)
+    side = 1 + 1 / 8
+    places = [(column * side, row * side) for row, many in enumerate((3, 2, 4)) for column in range(many)]
+    for image, (x, y) in zip(panels[0].images, places, strict=True):
+        assert image.get_extent() == pytest.approx((x, x + 1, y + 1, y))
+    assert panels[0].get_ylim() == pytest.approx((3 * side, -1 / 8))
+    (mark,) = panels[0].texts
+    assert (mark.get_text(), mark.get_position()) == ("?", pytest.approx((2.5 * side, 1.5 * side)))
+    assert not any(axes.axison for axes in panels[1:])
+
+
+def test_an_exam_is_plotted_with_its_own_options(panels: list[Axes]) -> None:
+    """Two symbols after 3 blank steps in training, after 40 in the exam."""
+    for split, steps in (("train", 3), ("test-40", 40)):
+        panels.clear()
+        plot_task(TransferCopy(3, 2, tests=(40,)), Path("strip.svg"), 1, split)
+        assert panels[0].images[0].get_array().shape[1] == steps + 4  # type: ignore[union-attr]
+
+
+def test_only_options_that_are_on_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"delay": 0, "masked": True, "open": False, "tests": (), "rule": "xor"}
+    monkeypatch.setattr(Copy, "options", lambda task: given)
+    assert _options(Copy(3, 2)) == "delay 0, masked, rule xor"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from engram.errors import OptionError
 from engram.theory import gradient_norms
@@ -19,6 +20,32 @@ def test_only_attention_reaches_far(seed: int) -> None:
         powers = np.diff(np.log(norms)) / np.diff(np.log(LENGTHS))
         assert (powers > -1.5).all()  # no faster than the slowest power of the linear theory
         assert norms[-1] > 1e10 * none[-1]
+
+
+@pytest.mark.parametrize("attention", ["none", "uniform", "additive"])
+def test_the_definition(attention: str) -> None:
+    """Written again in numpy, with the same weights and inputs, and differentiated by central differences."""
+    n, step, lengths, change = 3, 4, (6, 9), 1e-5
+    generator = torch.Generator().manual_seed(7)
+    drawn = [torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in [(n, n)] * 3 + [(n,)] * 2]
+    basis, (W, U, v, r) = torch.linalg.qr(drawn[0])[0].numpy(), (array.numpy() for array in drawn[1:])
+    V, W, U = basis @ np.diag([-0.9, 0.0, 0.9]) @ basis.T, W / n**0.5, U / n**0.5
+    x = 0.3 * torch.randn(lengths[-1], n, generator=generator, dtype=torch.float64).numpy()
+
+    def losses(shift: np.ndarray) -> np.ndarray:
+        s, states, found = np.zeros(n), [], []
+        for t in range(1, lengths[-1] + 1):
+            states.append(np.tanh(V @ s + x[t - 1]) + (shift if t == step else 0))
+            H = np.array(states)
+            scores = np.exp(np.tanh(W @ s + H @ U.T) @ v)
+            context = {"none": 0 * H[0], "uniform": H.mean(0), "additive": scores @ H / scores.sum()}[attention]
+            s = states[-1] + context
+            found += [r @ s] if t in lengths else []
+        return np.array(found)
+
+    slopes = np.array([(losses(change * unit) - losses(-change * unit)) / (2 * change) for unit in np.eye(n)])
+    found = gradient_norms(attention, lengths, hidden=n, step=step, seed=7)
+    np.testing.assert_allclose(found, np.linalg.norm(slopes, axis=0), rtol=1e-7)  # change^2, and rounding / change
 
 
 def test_the_seed_and_the_lengths() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from engram.errors import OptionError
 from engram.exact import ExactLayer, ExactNetwork, bilinear_network, delta, integers, same
 from engram.exact._network import zeros
 from engram.theory import DepthOnlyParity, tanh_parity
@@ -61,3 +62,9 @@ def test_parity_in_second_order() -> None:
     _, back, zero = zeros(5, 5)
     shifted = ExactNetwork((ExactLayer(np.eye(5, dtype=object), back, -ones, delta(5, 5)),), (zero,)).run(x)[-1][-1]
     assert same(shifted + 1, product)
+
+
+def test_what_is_refused() -> None:
+    for sizes, words in (((0, 1), "steps must be at least 1"), ((3, 0), "channels must be at least 1")):
+        with pytest.raises(OptionError, match=words):
+            tanh_parity(*sizes)

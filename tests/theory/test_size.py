@@ -43,3 +43,21 @@ def test_at_most_so_deep() -> None:
 def test_parameters_of_a_circuit() -> None:
     """By hand: W_I 4x5, W_H and W_I of two layers more, read-out 2x4."""
     assert rac_parameters(5, 4, 3, 2) == 4 * 5 + 3 * 16 + 2 * 16 + 2 * 4
+
+
+def test_a_table_has_an_end() -> None:
+    """A lag of p has some 2 sqrt p sizes: at most 10,000 are listed, or as many layers as are asked for."""
+    assert 9_000 < len(sizings(25_000_000)) <= 10_000
+    assert len(sizings(10**12, max_depth=10_000)) == 10_000
+    for more in ({"lag": 25_010_001}, {"lag": 10**12, "max_depth": 10_001}):
+        with pytest.raises(OptionError, match="has more than 10,000 sizes: set max_depth to at most 10,000"):
+            sizings(**more)
+
+
+def test_of_equal_sizes_the_shallowest_is_the_best() -> None:
+    """(2L - 1) n^2 + (L + 1) n at lag 5: 48 for 1 x 6 and for 5 x 2; at lag 8: 78 for 4 x 3 and for 8 x 2."""
+    for lag, equal in ((5, [(1, 6), (5, 2)]), (8, [(4, 3), (8, 2)])):
+        rows = sizings(lag)
+        least = min(row.parameters for row in rows)
+        assert [(row.depth, row.hidden) for row in rows if row.parameters == least] == equal
+        assert [(row.depth, row.hidden) for row in rows if row.fewest] == equal[:1]

@@ -9,6 +9,7 @@ import torch
 from engram.errors import OptionError
 from engram.maps import haar, orthogonality_error
 from engram.theory import Candidate, count_dimensions, memoryless_twin, search_memoryless
+from engram.theory._tightness import _count
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -48,6 +49,25 @@ def test_one_state_by_hand(w: float) -> None:
     assert count.room_to_show
     assert not count.room_to_forget
     assert all(each.mismatch == 1.0 for each in counts)
+
+
+@pytest.mark.parametrize(("first", "second"), [("1101", "0111"), ("1111", "1010"), ("0010", "1110"), ("1011", "0000")])
+def test_the_count_is_its_definition(first: str, second: str) -> None:
+    """With projections as matrices; the readout sees the first three units through two numbers that are alike."""
+    torch.manual_seed(0)
+    F, b, C = torch.randn(4, 2).double(), torch.zeros(4).double(), torch.randn(2, 4).double()
+    C[1, :3] = 2 * C[0, :3]
+    W = haar(4)
+    on = [torch.tensor([float(unit) for unit in units]).double() for units in (first, second)]
+    found = _count(Candidate(W, F, b, C), *on)
+    P0, P1 = (each.diag() for each in on)
+    parts = C @ P0 @ F - torch.eye(2), C @ P1 @ F - torch.eye(2), C @ P1 @ W @ P0 @ F
+    seen = C @ P1
+    assert found.mismatch == pytest.approx(max(float(part.abs().max()) for part in parts), rel=1e-12)
+    assert (found.n, found.states, found.on) == (2, 4, second.count("1"))
+    assert found.hidden == found.on - int(torch.linalg.matrix_rank(seen, atol=1e-9))
+    assert found.room_to_show == (2 + found.hidden <= found.on)
+    assert found.room_to_forget == (2 + found.on <= found.hidden + 4)
 
 
 def test_search_finds_2n_states_and_nothing_below() -> None:

@@ -39,6 +39,12 @@ def test_the_tree_is_the_circuit(depth: int) -> None:
         assert int(entry) == circuit.readout.astype(object) @ value(unroll(depth, 4), circuit, word) % PRIME
 
 
+def test_the_order_of_the_chains() -> None:
+    """Each chain before those below it, of which the shortest comes first."""
+    assert [(chain.layer, chain.length) for chain in unroll(3, 2)] == [(3, 2), (2, 1), (1, 1), (2, 2), (1, 1), (1, 2)]
+    assert [chain.length for chain in unroll(2, 4)] == [4, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize(("depth", "steps"), [(0, 4), (2, 0), (2, 5)])
 def test_refused(depth: int, steps: int) -> None:
     with pytest.raises(EngramError):

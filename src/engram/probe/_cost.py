@@ -57,7 +57,7 @@ class Timings:
 
     def forward(self, rows: float) -> float:
         """A pass over so many sequences, a + b rows: from a pass over one and a pass over the batch."""
-        return self._first + self._slope * rows
+        return self._first + self._slope * (rows - 1)
 
     @cached_property
     def _first(self) -> float:

@@ -78,4 +78,6 @@ def _sampled(
 
 
 def _random_sequences(count: int, steps: int, generator: torch.Generator) -> Tensor:
-    return torch.unique(torch.randint(count, (2 * SIDE, steps), generator=generator), dim=0)[:SIDE]
+    """Without repetition, in random order: the first ones of the sorted rows would all begin alike."""
+    rows = torch.unique(torch.randint(count, (2 * SIDE, steps), generator=generator), dim=0)
+    return rows[torch.randperm(len(rows), generator=generator)[:SIDE]]
