@@ -18,6 +18,20 @@ def mm(w: Lowering, call: Call) -> None:
     _multiply(w, call.results[0], a, b)
 
 
+@rule(aten.mv.default)
+def mv(w: Lowering, call: Call) -> None:
+    """A number for each row; or, in a gradient, the rows in the proportions of such numbers, added up."""
+    n, (a, b) = call.results[0], (ref.number for ref in call.args)
+    left, right = w.place(a), w.place(b)
+    if left and not right and left.axis == 0 and left.fold == 1:
+        w.known[n] = w.reduce("sum", w.op(aten.mul.Tensor, Ref(w.known[a]), Ref(w.known[b])), (0,), keep=False)
+    elif left and right and left.axis == 1 and left.fold == 1:
+        number = w.reshape(w.known[b], (1,))
+        w.sum_rows(n, w.op(aten.mul.Tensor, Ref(w.known[a]), Ref(number)))
+    else:
+        raise w.error("rows of the batch are mixed")
+
+
 @rule(aten.addmm.default)
 def addmm(w: Lowering, call: Call) -> None:
     n, (bias, a, b) = call.results[0], (ref.number for ref in call.args)
