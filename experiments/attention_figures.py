@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from attention_tables import NAMES
 from torch import Tensor
 
 from engram.bench import _attention_layers
@@ -91,9 +92,9 @@ def trade_off(path: Path, folders: list[str]) -> None:
     found: dict[str, list[dict[str, float]]] = {}
     for folder in folders:
         settings, network = opened(folder)
-        name = {"relrnn": "RelRNN", "rellstm": "RelLSTM", "memrnn": "MemRNN", "sab": "SAB"}.get(
-            settings.model.name, "RNN" if "rnn" in settings.model.name.lower() else "LSTM"
-        )
+        name = NAMES[settings.model.label]
+        if name not in ("RelRNN", "RelLSTM", "MemRNN", "SAB"):
+            name = "RNN" if "RNN" in name else "LSTM"
         for delay in LENGTHS:
             task = type(settings.task)(**{**settings.task.options(), "delay": delay})
             norms = [math.log(max(norm, 1e-30)) for norm in gradient_norms(network, sampled(task))]
