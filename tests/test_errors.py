@@ -1,6 +1,7 @@
 """The exceptions: one family, also of torch's kind, with messages that help."""
 
 import inspect
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -95,6 +96,15 @@ def test_choice_returns_the_name() -> None:
     assert check_choice("activation", "relu", KNOWN) == "relu"
     with pytest.raises(OptionError, match="unknown activation 'rel'.*Did you mean 'relu'"):  # noqa: RUF043
         check_choice("activation", "rel", KNOWN)
+
+
+@pytest.mark.parametrize("known", [KNOWN, {*KNOWN}, dict.fromkeys(KNOWN)], ids=["tuple", "set", "dict"])
+@pytest.mark.parametrize("wrong", [["tanh"], {"tanh": 1}, {"tanh"}, ("tanh",), b"tanh", None, 3, True, float], ids=str)
+def test_a_choice_of_another_type_is_refused_by_name(wrong: object, known: Iterable[str]) -> None:
+    """Also what has no hash, for which a set or a dictionary would raise a TypeError of its own."""
+    with pytest.raises(OptionError) as caught:
+        check_choice("activation", wrong, known)  # type: ignore[arg-type]
+    assert str(caught.value).startswith(f"unknown activation {wrong!r}: expected one of identity, modrelu, relu, ")
 
 
 @given(value=st.integers(1, 10**6))

@@ -118,6 +118,55 @@ def test_a_state_that_fits() -> None:
         assert in_dtype(H.bfloat16(), torch.float32, H.device).dtype == torch.float32
 
 
+NUMBERS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("layer", [*NUMBERS, *PARTS, torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize("given", [*NUMBERS, *PARTS, torch.int64, torch.int32, torch.bool], ids=str)
+def test_which_dtypes_are_converted(given: torch.dtype, layer: torch.dtype, autocast: bool) -> None:
+    """The same dtype; the parts of a complex number; under autocast every real number for a layer of numbers."""
+    tensor, cpu = torch.ones(2, dtype=given), torch.device("cpu")
+    fits = given == layer or PARTS.get(layer) == given
+    fits |= autocast and given in NUMBERS and layer in (*NUMBERS, *PARTS)
+    with torch.autocast("cpu", enabled=autocast):
+        if fits:
+            assert torch.equal(in_dtype(tensor, layer, cpu), tensor.to(layer))
+            assert in_dtype(tensor, layer, cpu).dtype == layer
+        else:
+            with pytest.raises(DTypeError, match=f"^input is {given}\\b") as told:
+                in_dtype(tensor, layer, cpu)
+            words = "Symbols must be embedded" in str(told.value)
+            assert words == (not (given.is_floating_point or given.is_complex) and layer in (*NUMBERS, *PARTS))
+    assert in_dtype(tensor, given, cpu) is tensor
+
+
+def test_a_tensor_on_another_device() -> None:
+    for what, word in (("input", "input"), ("state (hx)", "state")):
+        with pytest.raises(DTypeError) as told:
+            in_dtype(torch.ones(1, device="meta"), torch.float32, torch.device("cpu"), what)
+        assert str(told.value) == f"{what} is on meta and the layer on cpu. Move one: {word}.to('cpu')"
+
+
+SIXTEEN = "there are no complex numbers of 16 bits to compute with. Convert it: input.to"
+CURES = {
+    (torch.bfloat16, torch.complex64): f"{SIXTEEN}(torch.float32)",
+    (torch.float16, torch.complex128): f"{SIXTEEN}(torch.float64)",
+    (torch.float32, torch.int64): "and must be torch.int64. Convert it: input.to(torch.int64)",
+    (torch.int64, torch.float32): "Convert it: input.to(torch.float32). Symbols must be embedded first",
+    (torch.float64, torch.float32): "Convert one: input.to(torch.float32) or layer.to(torch.float64)",
+    (torch.complex64, torch.float32): "Convert one: input.to(torch.float32) or layer.to(torch.complex64)",
+}
+
+
+@pytest.mark.parametrize(("given", "layer"), CURES, ids=str)
+def test_the_cure_for_a_wrong_dtype(given: torch.dtype, layer: torch.dtype) -> None:
+    with pytest.raises(DTypeError) as told:
+        in_dtype(torch.ones(1, dtype=given), layer, torch.device("cpu"))
+    assert CURES[given, layer] in str(told.value)
+
+
 def test_one_vector_for_each_row() -> None:
     """Where the batch is, is seen in two calls; complex numbers are two real ones; integers have no place."""
 
