@@ -84,6 +84,24 @@ def test_of_a_long_list_the_nearest_names() -> None:
         assert ", ".join(sorted(set(names))) in str(unknown("setting", other, names))
 
 
+@pytest.mark.parametrize(("count", "shown"), [(50, 50), (51, 5)])
+def test_how_long_a_list_is_told(count: int, shown: int) -> None:
+    """Fifty names in full; of more the five nearest, if the name is a slip. The nearest one is the hint."""
+    message = str(unknown("name", "hidden", [f"hidden{k:02}" for k in range(count)]))
+    assert len(message.partition("expected one of ")[2].partition(". Did")[0].split(", ")) == shown
+    assert ("and 46 others" in message) == (count == 51)
+    assert "Did you mean 'hidden" in message
+
+
+def test_where_a_name_is_unknown() -> None:
+    """The name stands before ``of``, ``in`` and ``to``, once."""
+    for kind, said in {
+        "option of copy": "unknown option 'x' of copy:", "name in a list of lists": "unknown name 'x' in a list of lists:",
+        "way to Rome": "unknown way 'x' to Rome:", "softness": "unknown softness 'x':",
+    }.items():  # fmt: skip
+        assert str(unknown(kind, "x", ["one"])).startswith(f"{said} expected one of one.")
+
+
 @pytest.mark.parametrize("name", NEAREST)
 def test_nearest_name(name: object) -> None:
     message = str(unknown("activation", name, KNOWN))

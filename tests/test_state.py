@@ -70,6 +70,20 @@ def test_rows_that_have_ended_are_filled_up() -> None:
     assert plain.tolist() == [[1.0] * 3, [0.0] * 3]
 
 
+def test_numbers_beside_a_memory() -> None:
+    """A field of one number a row has no second axis: only what grows is filled up."""
+    fields = Two(Field(), Field(2, grows=True))
+    old, new = Two(torch.zeros(3), torch.zeros(3, 1, 2)), Two(torch.ones(2), torch.ones(2, 2, 2))
+    joined = replace_rows(new, old, fields)
+    assert joined.h.tolist() == [1, 1, 0]
+    assert joined.past[2].tolist() == [[0, 0], [0, 0]]
+
+
+def test_a_field_is_where_the_weights_are() -> None:
+    for field in (Field(3), Field(3, grows=True)):
+        assert field.before(2, torch.zeros(1, device="meta")).device.type == "meta"
+
+
 def test_stacked_and_taken_apart() -> None:
     cells = [state(2, 4), state(2, 4)]
     whole = stack(cells)
