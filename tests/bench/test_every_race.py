@@ -40,7 +40,7 @@ from engram.bench._markdown import markdown
 from engram.bench._measure import after_round, interleaved, machine
 from engram.bench._size import Size
 from engram.bench._worker_program import make_layer
-from engram.nn import ExpRNN, RNN, Recurrent
+from engram.nn import RNN, ExpRNN, Recurrent
 
 RACES: dict[ModuleType, Callable[..., Any]] = {
     attention: attention.bench_attention, cells: cells.bench_cells, certify: certify.bench_certify,
@@ -339,7 +339,7 @@ def test_a_page_with_everything() -> None:
     assert "| 1, 5 | r | fails | |" in lines
     assert "- one is left out" in lines
     assert [line for line in lines if line.startswith("| threads T |")] == 2 * ["| threads T | 1 5 | 2 5 |"]
-    assert ["| a | 1.23 (50%) |  |", "| b |  | 2 |"] == lines[lines.index("| a | 1.23 (50%) |  |") :][:2]
+    assert lines[lines.index("| a | 1.23 (50%) |  |") :][:2] == ["| a | 1.23 (50%) |  |", "| b |  | 2 |"]
     assert "Peak memory of a training step" in text
     assert "| a | 33.3 |  |" in lines  # the share is one of time, not of memory
 
