@@ -9,9 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from engram.certify import TTEqualCoresClaim, rac_claim
 from engram.cli import main
+from engram.nn import RNN, RelRNN
 from engram.probe import watch
 from engram.tasks import TASKS, Copy
 
@@ -459,3 +462,90 @@ def test_nobody_to_answer(missing: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sys.stderr, "isatty", lambda: missing != "stderr")
     with pytest.raises(OptionError, match=r"engram runs remove asks before it deletes, .*: add --yes"):
         confirm("runs remove", "Remove 1 run?", False)
+
+
+# What is plotted and said of a run
+
+
+def test_which_attention_is_plotted(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the layer and of the test sequence that are asked for, both counted from 1."""
+    torch.manual_seed(0)
+    task, core = Copy(5, 2), RelRNN(10, 4, num_layers=2, nu=3, rho=2)
+    network = nn.Module()
+    network.core, network.encode = core, lambda inputs: inputs
+    settings = SimpleNamespace(task=task, seed=6, model=SimpleNamespace(label="relrnn"))
+    recorder.stands_for("_plot_attention:RunDirectory", SimpleNamespace(settings=settings))
+    recorder.stands_for("_plot_attention:load_network", network)
+    recorder.stands_for("_plot_attention:plot_attention_weights")
+    _, (attention, output, title), options = recorder.of(
+        "plot", "attention", "one", "--layer", "2", "--sequence", "3", "--option", "delay=7", "-o", "a.svg"
+    )[-1]
+    changed = Copy(7, 2)
+    inputs = changed.batches("test", 3, 6, 3)[0].inputs
+    *_, expected = core(inputs[:, 2:3], return_attention=True)
+    assert options == {"cell": 1}
+    assert (output, title) == (Path("a.svg"), f"relrnn, layer 2, {changed.steps} steps of copy")
+    for found, right in zip(parts_of(attention), parts_of(expected), strict=True):
+        torch.testing.assert_close(found, right)
+    assert main(["plot", "attention", "one", "--layer", "3"]) == 2
+
+
+def parts_of(attention: Any) -> list[torch.Tensor]:
+    return [each for each in torch.utils._pytree.tree_leaves(attention) if isinstance(each, torch.Tensor)]
+
+
+def test_the_title_of_a_spectrum(recorder: Recorder) -> None:
+    """The step is the last one that was measured."""
+    model = SimpleNamespace(label="rnn", hidden=4)
+    settings = SimpleNamespace(task=Copy(), model=model)
+    for metrics, said in (([{"step": 1000}, {"step": 3000}, {"step": 2000}], "3,000"), ([], "0")):
+        run = SimpleNamespace(settings=settings, metrics=lambda metrics=metrics: metrics)
+        recorder.stands_for("_plot_spectrum:RunDirectory", run)
+        recorder.stands_for("_plot_spectrum:load_network", SimpleNamespace(core=RNN(2, 4)))
+        recorder.stands_for("_plot_spectrum:plot_spectrum")
+        _, given, _ = recorder.of("plot", "spectrum", "one")[-1]
+        assert given[2] == f"rnn, N = 4, after {said} steps on copy"
+
+
+def test_the_age_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that a machine with a clock ahead of this one has made: none, not less than none."""
+    from engram.cli import _runs_table
+    from engram.runs import Row
+
+    monkeypatch.setattr(_runs_table, "time", SimpleNamespace(time=lambda: 1000.0))
+    for created, age in ((940.0, "60 s"), (1060.0, "0.0 s")):
+        text = _runs_table.runs_table(Path(), [Row("a", "done", created=created)])
+        assert text.splitlines()[1].endswith(f"  {age}")
+
+
+def test_the_first_column_keeps_twenty_letters() -> None:
+    from engram.cli._text_table import table
+
+    lines = table(["run", "x"], [["a" * 40, "b" * 30], ["c" * 10, ""]], width=40).splitlines()
+    assert lines[1] == "a" * 19 + "…" + "  " + "b" * 30
+    assert table(["run", "x"], [["a" * 10, "b" * 30]], width=20).splitlines()[1] == "a" * 10 + "  " + "b" * 30
+    assert table(["run", "x"], [["a" * 40, "b"]], width=43).splitlines()[1] == "a" * 40 + "  b"  # exactly
+    assert table(["run", "x"], [["a" * 40, "b"]], width=42).splitlines()[1] == "a" * 38 + "…  b"
+
+
+@pytest.mark.parametrize(("groups", "runs", "tasks"), [(1, 1, 1), (1, 3, 1), (2, 3, 1), (2, 3, 2)])
+def test_a_word_on_what_is_compared(
+    groups: int, runs: int, tasks: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from engram.cli import _compare
+
+    monkeypatch.setattr(_compare, "compare_table", lambda found: (["run"], [["a"]]))
+    _compare._show(SimpleNamespace(groups=[0] * groups, runs=[0] * runs, tasks=["t"] * tasks))  # type: ignore[arg-type]
+    said = capsys.readouterr().err
+    assert ("These runs differ in the seed only." in said) == (groups == 1 and runs > 1)
+    assert ("Runs of 2 tasks" in said) == (tasks > 1)
+
+
+@pytest.mark.parametrize(("option", "value"), [("from", "1e-5"), ("to", "1"), ("steps", "9"), ("figure", "a.svg")])
+def test_options_of_a_test_of_rates(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Alone they would do nothing; nor is a plan or are several seeds meant with it."""
+    assert main(["train", "copy", f"--lr-{option}", value]) == 2
+    assert f"--lr-{option} is for --find-lr, which was not given" in capsys.readouterr().err.replace("find_lr", "--find-lr")
+    for more in (["--dry-run"], ["--seeds", "2"]):
+        assert main(["train", "copy", "--find-lr", *more]) == 2
+        assert "not both" in capsys.readouterr().err
