@@ -96,7 +96,8 @@ def test_how_long_a_list_is_told(count: int, shown: int) -> None:
 def test_where_a_name_is_unknown() -> None:
     """The name stands before ``of``, ``in`` and ``to``, once."""
     for kind, said in {
-        "option of copy": "unknown option 'x' of copy:", "name in a list of lists": "unknown name 'x' in a list of lists:",
+        "option of copy": "unknown option 'x' of copy:",
+        "name in a list of lists": "unknown name 'x' in a list of lists:",
         "way to Rome": "unknown way 'x' to Rome:", "softness": "unknown softness 'x':",
     }.items():  # fmt: skip
         assert str(unknown(kind, "x", ["one"])).startswith(f"{said} expected one of one.")

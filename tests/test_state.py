@@ -185,7 +185,7 @@ def test_a_field_of_its_own_dtype() -> None:
         assert checked(given, Field(3, dtype=dtype), 1, 2, LIKE) is given
         assert checked((H, given), Two(Field(3), Field(3, dtype=dtype)), 1, 2, LIKE).past is given
         for fields in (Field(3, dtype=dtype), Two(Field(3, dtype=dtype), Field(3))):
-            with pytest.raises(DTypeError, match="torch.float16"):
+            with pytest.raises(DTypeError, match=r"torch\.float16"):
                 checked(H.half() if isinstance(fields, Field) else (H.half(), H), fields, 1, 2, LIKE)
 
 

@@ -35,7 +35,7 @@ def test_a_worker(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     threads, seen = torch.get_num_threads(), []
 
     def make(make: str, inputs: int, hidden: int, options: dict[str, Any]) -> nn.Module:
-        print("noise")
+        print("noise", file=sys.stdout)  # noqa: T201
         seen.append((make, inputs, hidden, options, torch.get_num_threads()))
         return nn.GRU(inputs, hidden, **options)
 
@@ -134,7 +134,8 @@ def process(monkeypatch: pytest.MonkeyPatch) -> type[Process]:
 
 
 def test_how_a_worker_is_started(process: type[Process], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With our source first, what was on the path after it, and the variables that were asked for; ended if it hangs."""
+    """With our source first, what was on the path after it, and the variables that were asked for; ended
+    if it hangs."""
     path = str(Path(engram.__file__))
     process.lines = [json.dumps({"answer": {"path": path, "version": "1"}})]
     source = Path(path).parents[1]
@@ -277,7 +278,8 @@ def test_peers_that_fail_or_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
         _peers,
         "compiled_peers",
         lambda reference, quick: {
-            "right": lambda: _peers.LoopLSTM(reference, _peers.steps, 2), "wrong": lambda: wrong(reference), "fails": fails,
+            "right": lambda: _peers.LoopLSTM(reference, _peers.steps, 2),
+            "wrong": lambda: wrong(reference), "fails": fails,
         },
     )  # fmt: skip
     told: list[str] = []
@@ -296,11 +298,12 @@ def test_peers_that_fail_or_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_how_many_steps_are_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda run, **options: SimpleNamespace(run=run, **options))
     reference = nn.LSTM(2, 4)
+    size = _peers.SIZE.T
     for quick in (False, True):
         found = {name: make() for name, make in _peers.compiled_peers(reference, quick).items()}
-        whole = f"torch.compile, whole loop of {_peers.SIZE.T}"
+        whole = f"torch.compile, whole loop of {size}"
         every = {"torch.compile, step": 1, f"torch.compile, {_peers.UNROLLED} steps": _peers.UNROLLED,
-                 whole: _peers.SIZE.T, "torch scan": _peers.SIZE.T, "torch scan, torch.compile": _peers.SIZE.T}  # fmt: skip
+                 whole: size, "torch scan": size, "torch scan, torch.compile": size}  # fmt: skip
         if quick:
             del every[whole]
         assert {name: layer.every for name, layer in found.items()} == every

@@ -105,7 +105,9 @@ def test_what_is_printed(
         (Path(name) / "run.json").touch()
     task = SimpleNamespace(memoryless_baseline=0.5, metric="mse", output_size=1, options=dict, exams=dict)
     monkeypatch.setattr(
-        _evaluate, "RunDirectory", lambda folder, allow: SimpleNamespace(folder=folder, settings=SimpleNamespace(task=task))
+        _evaluate,
+        "RunDirectory",
+        lambda folder, allow: SimpleNamespace(folder=folder, settings=SimpleNamespace(task=task)),
     )
     monkeypatch.setattr(_evaluate, "evaluate", lambda *_, **__: SCORES)
     asked: list[bool] = []

@@ -187,8 +187,7 @@ SWEEP = 'seeds = 2\n[base]\ntask = "copy"\nsteps = 3\n'
 @pytest.mark.parametrize("dry", [False, True])
 def test_sweep(dry: bool, recorder: Recorder) -> None:
     Path("s.toml").write_text(SWEEP)
-    closed: list[str] = []
-    engine = SimpleNamespace(slots=5, close=lambda: closed.append("closed"))
+    engine = SimpleNamespace(slots=5)
     recorder.stands_for("_sweep:engine_for", engine)
     recorder.stands_for("_sweep:estimate", "an estimate")
     recorder.stands_for("_sweep:show_plan" if dry else "_sweep:run_plan")
@@ -204,6 +203,16 @@ def test_sweep(dry: bool, recorder: Recorder) -> None:
     recorder.calls.clear()
     recorder.of("sweep", "s.toml", *["--dry-run"] * dry)
     assert recorder.calls[0][1][1:] == (Path("sweeps/s"), 0, "local", "auto")
+
+
+def test_a_plan_alone_leaves_no_workers(recorder: Recorder) -> None:
+    Path("s.toml").write_text(SWEEP)
+    closed: list[str] = []
+    recorder.stands_for("_sweep:engine_for", SimpleNamespace(slots=5, close=lambda: closed.append("closed")))
+    recorder.stands_for("_sweep:estimate", "an estimate")
+    recorder.stands_for("_sweep:show_plan", None)
+    assert main(["sweep", "s.toml", "--dry-run"]) == 0
+    assert closed == ["closed"]
 
 
 @pytest.mark.parametrize("command", ["status", "table", "export"])
@@ -545,7 +554,7 @@ def test_a_word_on_what_is_compared(
 def test_options_of_a_test_of_rates(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Alone they would do nothing; nor is a plan or are several seeds meant with it."""
     assert main(["train", "copy", f"--lr-{option}", value]) == 2
-    assert f"--lr-{option} is for --find-lr, which was not given" in capsys.readouterr().err.replace("find_lr", "--find-lr")
+    assert f"--lr-{option} is for --find-lr, which was not given" in capsys.readouterr().err
     for more in (["--dry-run"], ["--seeds", "2"]):
         assert main(["train", "copy", "--find-lr", *more]) == 2
         assert "not both" in capsys.readouterr().err

@@ -199,8 +199,8 @@ def test_a_help_within_a_sentence(text: str) -> None:
     assert _mistakes._begin_small(text) == SMALL[text]
 
 
-OPPOSITES = {("--bias", "no"): ": write --no-bias", ("--bias", "OFF"): ": write --no-bias", ("--bias", "0"): ": write --no-bias",
-             ("--bias", "false"): ": write --no-bias", ("--bias", "yes"): "", ("--no-bias", "no"): ""}  # fmt: skip
+OPPOSITES = {("--bias", word): ": write --no-bias" for word in ("no", "OFF", "0", "false")}
+OPPOSITES |= {("--bias", "yes"): "", ("--no-bias", "no"): ""}
 
 
 @pytest.mark.parametrize("case", OPPOSITES)
@@ -215,8 +215,9 @@ def test_what_a_word_can_say() -> None:
     """Of a type in several parts, those that are numbers, flags, texts, choices and tuples; None where it is the
     default."""
     for kind, default, words in (
-        (int, 1, int), (int, None, int | None), (torch.dtype, None, None), (int | torch.dtype, 1, int), (None, None, None),
-        (int | torch.dtype, None, int | None), (Literal["a", "b"], "a", Literal["a", "b"]), (tuple[int, ...], (), tuple[int, ...]),
+        (int, 1, int), (int, None, int | None), (torch.dtype, None, None), (int | torch.dtype, 1, int),
+        (None, None, None), (int | torch.dtype, None, int | None), (Literal["a", "b"], "a", Literal["a", "b"]),
+        (tuple[int, ...], (), tuple[int, ...]),
         (tuple[torch.dtype, ...], (), None), (Any, None, int | float | str | None), (Any, 3, int | float | str),
     ):  # fmt: skip
         assert in_words(SimpleNamespace(type=kind, default=default)) == words, kind  # type: ignore[arg-type]
@@ -242,9 +243,9 @@ def test_what_a_file_may_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_model_options, "model_class", lambda name: RNN)
     monkeypatch.setattr(_model_options, "options_of", lambda kind: options)
     check_options("rnn", {"device": object(), "size": 3})
-    with pytest.raises(OptionError, match="size of rnn must be of type int, got 'x'"):
+    with pytest.raises(OptionError, match=r"size of rnn must be of type int, got 'x'"):
         check_options("rnn", {"device": object(), "size": "x"})
-    with pytest.raises(OptionError, match="unknown option 'sise' of rnn.*Did you mean 'size'"):
+    with pytest.raises(OptionError, match=r"unknown option 'sise' of rnn.*Did you mean 'size'"):
         check_options("rnn", {"sise": 3})
 
 
@@ -274,7 +275,8 @@ def test_a_help_of_one_counts_before_one_of_several() -> None:
 
     said = help_of(Derived)
     assert {name: text for name, text in said.items() if name} == {
-        "one": "of the base, in two lines.", "two": "of both; see RNN.", "more": "of the derived.", "third": "with a type.",
+        "one": "of the base, in two lines.", "two": "of both; see RNN.", "more": "of the derived.",
+        "third": "with a type.",
     }  # fmt: skip
     assert help_of(Base)["more"] == "of the base. Default: nothing"
 
