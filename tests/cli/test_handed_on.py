@@ -476,10 +476,11 @@ def test_nobody_to_answer(missing: str, monkeypatch: pytest.MonkeyPatch) -> None
 # What is plotted and said of a run
 
 
-def test_which_attention_is_plotted(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the layer and of the test sequence that are asked for, both counted from 1."""
+@pytest.mark.parametrize("directions", [1, 2])
+def test_which_attention_is_plotted(directions: int, recorder: Recorder) -> None:
+    """Of the layer and of the test sequence that are asked for, both counted from 1; of two directions the first."""
     torch.manual_seed(0)
-    task, core = Copy(5, 2), RelRNN(10, 4, num_layers=2, nu=3, rho=2)
+    task, core = Copy(5, 2), RelRNN(10, 4, num_layers=2, nu=3, rho=2, bidirectional=directions == 2)
     network = nn.Module()
     network.core, network.encode = core, lambda inputs: inputs
     settings = SimpleNamespace(task=task, seed=6, model=SimpleNamespace(label="relrnn"))
@@ -492,7 +493,7 @@ def test_which_attention_is_plotted(recorder: Recorder, monkeypatch: pytest.Monk
     changed = Copy(7, 2)
     inputs = changed.batches("test", 3, 6, 3)[0].inputs
     *_, expected = core(inputs[:, 2:3], return_attention=True)
-    assert options == {"cell": 1}
+    assert options == {"cell": directions}
     assert (output, title) == (Path("a.svg"), f"relrnn, layer 2, {changed.steps} steps of copy")
     for found, right in zip(parts_of(attention), parts_of(expected), strict=True):
         torch.testing.assert_close(found, right)
