@@ -1,6 +1,7 @@
 """The exceptions: one family, also of torch's kind, with messages that help."""
 
 import inspect
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -83,6 +84,25 @@ def test_of_a_long_list_the_nearest_names() -> None:
         assert ", ".join(sorted(set(names))) in str(unknown("setting", other, names))
 
 
+@pytest.mark.parametrize(("count", "shown"), [(50, 50), (51, 5)])
+def test_how_long_a_list_is_told(count: int, shown: int) -> None:
+    """Fifty names in full; of more the five nearest, if the name is a slip. The nearest one is the hint."""
+    message = str(unknown("name", "hidden", [f"hidden{k:02}" for k in range(count)]))
+    assert len(message.partition("expected one of ")[2].partition(". Did")[0].split(", ")) == shown
+    assert ("and 46 others" in message) == (count == 51)
+    assert "Did you mean 'hidden" in message
+
+
+def test_where_a_name_is_unknown() -> None:
+    """The name stands before ``of``, ``in`` and ``to``, once."""
+    for kind, said in {
+        "option of copy": "unknown option 'x' of copy:",
+        "name in a list of lists": "unknown name 'x' in a list of lists:",
+        "way to Rome": "unknown way 'x' to Rome:", "softness": "unknown softness 'x':",
+    }.items():  # fmt: skip
+        assert str(unknown(kind, "x", ["one"])).startswith(f"{said} expected one of one.")
+
+
 @pytest.mark.parametrize("name", NEAREST)
 def test_nearest_name(name: object) -> None:
     message = str(unknown("activation", name, KNOWN))
@@ -95,6 +115,15 @@ def test_choice_returns_the_name() -> None:
     assert check_choice("activation", "relu", KNOWN) == "relu"
     with pytest.raises(OptionError, match="unknown activation 'rel'.*Did you mean 'relu'"):  # noqa: RUF043
         check_choice("activation", "rel", KNOWN)
+
+
+@pytest.mark.parametrize("known", [KNOWN, {*KNOWN}, dict.fromkeys(KNOWN)], ids=["tuple", "set", "dict"])
+@pytest.mark.parametrize("wrong", [["tanh"], {"tanh": 1}, {"tanh"}, ("tanh",), b"tanh", None, 3, True, float], ids=str)
+def test_a_choice_of_another_type_is_refused_by_name(wrong: object, known: Iterable[str]) -> None:
+    """Also what has no hash, for which a set or a dictionary would raise a TypeError of its own."""
+    with pytest.raises(OptionError) as caught:
+        check_choice("activation", wrong, known)  # type: ignore[arg-type]
+    assert str(caught.value).startswith(f"unknown activation {wrong!r}: expected one of identity, modrelu, relu, ")
 
 
 @given(value=st.integers(1, 10**6))

@@ -6,10 +6,12 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from engram import files
 from engram.errors import FileError
 from engram.files import (
     beside,
@@ -26,6 +28,7 @@ from engram.files import (
     seal,
     sealed,
     sha256,
+    sync_folder,
     unseal,
     write_whole,
 )
@@ -137,6 +140,77 @@ def test_a_write_that_fails_leaves_nothing(write: Callable[[Path, bytes], None],
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("write", [write_whole, write_in_halves])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
+def test_a_full_disk_leaves_the_old_content(
+    error: BaseException, write: Callable[[Path, bytes], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+
+    def full(handle: int) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(type(error)):
+        write(tmp_path / "file", b"whole")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"old")]
+
+
+def test_several_may_write_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another write of the same file, between the content of this one and its name, takes nothing from it."""
+    sync, more = os.fsync, [b"second"]
+
+    def and_another(handle: int) -> None:
+        sync(handle)
+        if more:
+            write_whole(tmp_path / "file", more.pop())
+
+    monkeypatch.setattr(os, "fsync", and_another)
+    write_whole(tmp_path / "file", b"first")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"first")]
+
+
+@posix
+@pytest.mark.parametrize("trap", [folder, pipe])
+def test_another_file_at_the_last_moment(
+    trap: Callable[[Path, Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at again once it is open: it may have changed since. What was opened is closed."""
+    trap(tmp_path / "file", tmp_path)
+    monkeypatch.setattr(files, "check_plain", lambda path: None)
+    opened, closed = [], []
+    open_, close = os.open, os.close
+    monkeypatch.setattr(os, "open", lambda *words: opened.append(open_(*words)) or opened[-1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(os, "close", lambda handle: (closed.append(handle), close(handle)))
+    with pytest.raises(FileError, match="it must be a plain file"):
+        read_bounded(tmp_path / "file", 10)
+    assert opened == closed != []
+
+
+def handles() -> int:
+    folder = Path("/proc/self/fd")
+    return len([*folder.iterdir()]) if folder.exists() else 0
+
+
+@posix
+def test_what_is_opened_is_closed(tmp_path: Path) -> None:
+    """However it ends: a thousand refusals would use up all the handles of a process."""
+    (tmp_path / "file").write_bytes(b"12345")
+    (tmp_path / "other").hardlink_to(tmp_path / "file")
+    before = handles()
+    for action in (lambda path: read_bounded(path, 4), open_to_append):
+        with pytest.raises(FileError):
+            action(tmp_path / "file")
+    read_bounded(tmp_path / "file", 5)
+    write_whole(tmp_path / "third", b"")
+    assert handles() == before
+
+
+def test_a_folder_is_not_synced_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "os", SimpleNamespace(name="nt"))  # which has no open: it would fail
+    sync_folder(tmp_path)
+
+
 def test_what_is_prepared_is_not_yet_there(tmp_path: Path) -> None:
     prepare(tmp_path / "file", b"new")
     assert not (tmp_path / "file").exists()
@@ -199,6 +273,7 @@ WRONG_JSON = {
     b"[NaN]": "the number NaN, which is not finite",
     b"[-Infinity]": "the number -Infinity, which is not finite",
     b"[1e400]": "the number 1e400, which is not finite",
+    b"-" + b"9" * 1000: "a number of 1,001 digits",
     b"9" * 1001: "a number of 1,001 digits, and at most 1,000 are read",
     b"9" * 10**5: "a number of 100,000 digits",
     b"[" * 101 + b"]" * 101: "nested more than 100 deep",
@@ -217,6 +292,9 @@ def test_wrong_json(content: bytes) -> None:
 def test_right_json() -> None:
     value = {"a": [1, -2.5, "é", None, True, {}], "b": 10**999, "c": {"a": [[[]]]}}
     assert parse_json(json.dumps(value).encode()) == value
+    assert parse_json(b"9" * 1000) == 10**1000 - 1  # as many digits as may be, and as many levels
+    for opened, closed in ((b"[", b"]"), (b'{"a":', b"}")):
+        parse_json(opened * 99 + b"[]" + closed * 99)
     assert parse_json(b"[Infinity, 1e999]", finite=False) == [float("inf"), float("inf")]
 
 

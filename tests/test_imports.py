@@ -91,6 +91,27 @@ def test_the_path_is_left_as_it_was(folder: Path) -> None:
         assert sys.path == [*before, str(folder)]
 
 
+def test_a_file_that_changes_the_path(folder: Path) -> None:
+    """What it takes away itself need not be taken away again."""
+    (folder / "takes.py").write_text("import sys\nsys.path.remove(sys.path[0])\nvalue = 5\n")
+    before = [*sys.path]
+    assert load("takes.py:value") == 5
+    assert sys.path == before
+
+
+def test_names_within_names(folder: Path) -> None:
+    """A class within a class; the hint names nothing private; a module of a file says where it is from."""
+    (folder / "nested.py").write_text("class Outer:\n    class Inner:\n        pass\n_privat = where = 1\n")
+    inner = load("nested.py:Outer.Inner")
+    assert name_of(inner) == f"{(folder / 'nested.py').resolve()}:Outer.Inner"
+    with pytest.raises(OptionError, match=r"there is no 'private' in nested\.py$"):
+        load("nested.py:private")
+    with pytest.raises(OptionError, match="Did you mean 'where'"):
+        load("nested.py:wher")
+    assert sys.modules[inner.__module__].__file__ == str((folder / "nested.py").resolve())
+    assert inner.__module__.startswith("engram_file_nested_")
+
+
 REFUSED = {
     "nothing.py:Mine": r"nothing\.py cannot be read: No such file",
     "mine.py:Mein": r"there is no 'Mein' in mine\.py\. Did you mean 'Mine'\?",

@@ -4,6 +4,7 @@ import builtins
 import io
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,6 +40,23 @@ def test_who_could_write_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "No such file" in why_not_private(tmp_path / "none")
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     assert why_not_private(tmp_path).endswith("belongs to another user")
+
+
+@posix
+def test_modes_say_nothing_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.setattr(places, "os", SimpleNamespace(name="nt"))
+    assert why_not_private(tmp_path) == ""
+    assert "is a link" in why_not_private(tmp_path / "link")
+
+
+@posix
+def test_a_file_may_be_private_and_a_pipe_not(tmp_path: Path) -> None:
+    (tmp_path / "file").touch(0o600)
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    assert why_not_private(tmp_path / "file") == ""
+    assert why_not_private(tmp_path / "pipe").endswith("is a link or a special file")
 
 
 @pytest.fixture

@@ -1,12 +1,14 @@
 """What stands in a run directory, as those see it who only look: scores, metrics, leases and locks."""
 
 import os
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
+from engram import run_files
 from engram.errors import EngramError, FileError
 from engram.run_files import LEASE_SECONDS, in_use, larger_is_better, lease_numbers, newest_lease, read_metrics
 
@@ -95,3 +97,70 @@ def test_somebody_who_only_looks_does_not_hold_a_lock(tmp_path: Path) -> None:
         assert not in_use(tmp_path)
         fcntl.flock(file, fcntl.LOCK_EX)
         assert in_use(tmp_path)
+
+
+def test_a_system_without_flock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows: whether the lock can be had is tried, and it is given back at once."""
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    assert not in_use(tmp_path)
+    (tmp_path / "lock").touch()
+    for _ in range(2):
+        assert not in_use(tmp_path)
+        with FileLock(tmp_path / "lock", timeout=0):  # nobody else has it now
+            assert in_use(tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="flock")
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot tell, so nobody is there; and the look leaves no file open."""
+    import fcntl
+
+    def none(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    (tmp_path / "lock").touch()
+    opened, closed = [], []
+    open_, close = os.open, os.close
+    monkeypatch.setattr(os, "open", lambda *words: opened.append(open_(*words)) or opened[-1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(os, "close", lambda handle: (closed.append(handle), close(handle)))
+    for lock in (none, fcntl.flock):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        assert not in_use(tmp_path)
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setattr(run_files, "_cannot_be_locked", lambda path: True)
+    assert in_use(tmp_path)
+    assert opened == closed
+    assert len(opened) == 3
+
+
+def test_a_lock_that_is_a_trap(tmp_path: Path) -> None:
+    """A link to the lock of another run, which is held, says nothing of this one; nor does a folder."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "run").mkdir()
+    with FileLock(tmp_path / "other" / "lock"):
+        (tmp_path / "run" / "lock").symlink_to(tmp_path / "other" / "lock")
+        assert not in_use(tmp_path / "run")
+        (tmp_path / "run" / "lock").unlink()
+        (tmp_path / "run" / "lock").mkdir()
+        assert not in_use(tmp_path / "run")
+
+
+NAMES = {
+    "result.json": True, "rung-100.json": True, "lease.1": True, "lease.007": True, "result.json.new": True,
+    "rung-1.json.0123456789abcdef.new": True, "lease.3.new": True, "result.json.0123456789abcde.new": False,
+    "result.json.0123456789abcdef": False, "xresult.json": False, "rung-.json": False, "rung-a.json": False,
+    "lease.": False, "lease.1.old": False, "resultxjson": False, "result.json.0123456789ABCDEF.new": False,
+    "lease.\u0663": False, "run.json": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_files_of_a_sweep(name: str) -> None:
+    assert bool(run_files.OF_SWEEP.fullmatch(name)) == NAMES[name]
+
+
+def test_the_number_of_a_lease_has_at_most_200_digits(tmp_path: Path) -> None:
+    """As many as the name of a file may have; no zero in front."""
+    for name in ("9" * 200, "8" * 201, "07"):
+        (tmp_path / f"lease.{name}").touch()
+    assert newest_lease(tmp_path) == 10**200 - 1

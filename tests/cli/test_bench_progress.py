@@ -49,6 +49,20 @@ def test_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert progress.done == 1
 
 
+def test_the_bar_of_a_terminal() -> None:
+    """It stands at the share that is done, and says the time left; lines of results have neither."""
+    out = io.StringIO()
+    progress = BenchProgress(Console(file=out, width=100, force_terminal=True), races=4)
+    assert progress.left() == ""
+    progress.round(1.0)
+    progress.round(0.5)
+    (task,) = progress.bar.tasks
+    assert task.completed == _bench_progress.TOTAL * 1.5 / 4
+    assert str(task.description) == progress.left() != ""
+    progress.tell("a line")
+    assert out.getvalue() == "a line\n"
+
+
 def test_more_races_than_foreseen_are_not_more_than_all() -> None:
     progress = BenchProgress(Console(file=io.StringIO()), races=1)
     for _ in range(3):

@@ -1,5 +1,7 @@
 """``engram demo``: runs, tells the same story for the same seed, and says truly which one remembers."""
 
+import copy
+import math
 import re
 from pathlib import Path
 
@@ -66,6 +68,44 @@ def test_the_orthogonal_layer_learns_a_short_delay() -> None:
     assert runner.history[0] < 0.5
     assert orthogonality_error(runner.layer.cells[0].weight_hh.detach()) < 1e-5  # float32, N = 128
     assert runner.seconds > 0
+
+
+def test_an_update_sees_its_own_batch_only() -> None:
+    """No gradient of an earlier step is left: a copy of everything but the gradients does the same next step."""
+    torch.manual_seed(0)
+    task, generator = Copy(delay=2, length=3), torch.Generator().manual_seed(0)
+    runner = Runner(RNN(task.input_size, HIDDEN, map="exponential", activation="modrelu", bias=False), task, 10)
+    for k in range(1, 4):
+        runner.update(task.sample(4, generator))
+        rates = [group["lr"] for group in runner.optimiser.param_groups]
+        half = (1 + math.cos(math.pi * k / 10)) / 2  # half a turn of a cosine over all updates
+        assert rates == pytest.approx([2e-3 * half, 2e-4 * half])
+        norm = math.sqrt(sum(float(p.grad.square().sum()) for p in runner.plain if p.grad is not None))
+        assert norm <= 1 + 1e-5  # clipped
+    fresh, batch = copy.deepcopy(runner), task.sample(4, generator)
+    for module in (fresh.layer, fresh.head):
+        for parameter in module.parameters():
+            parameter.grad = None
+    assert runner.update(batch) == fresh.update(batch)
+    for one, other in zip(runner.plain, fresh.plain, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_what_is_said_of_a_network() -> None:
+    """Parameters by hand: skew matrix, inputs, biases of modReLU, readout; the recall is that of the exam."""
+    task = Copy(delay=2, length=3)
+    runner = Runner(RNN(task.input_size, HIDDEN, map="exponential", activation="modrelu", bias=False), task, 10)
+    inside = HIDDEN * (HIDDEN - 1) // 2 + HIDDEN * task.input_size + HIDDEN
+    count = inside + HIDDEN * task.output_size + task.output_size
+    batch = task.sample(50, torch.Generator().manual_seed(0))
+    recall = runner.examine(batch)
+    asked = runner.logits(batch.inputs)[-3:].argmax(-1)  # the last three steps are the answer
+    assert recall == pytest.approx(float((asked == batch.targets[-3:]).float().mean()))
+    runner.seconds = 12.34
+    assert runner.summary() == (
+        f"{recall:.1%} of the symbols of 1000 new sequences recalled ({count:,} parameters, 12.3 s of training)"
+    )
+    assert runner.history == []  # an exam is no training
 
 
 VERDICTS = {

@@ -91,6 +91,47 @@ def test_a_loss_far_above_the_baseline(
     assert "unstable" in said.err
 
 
+SCORES = {"test": {"loss": 0.123456789, "accuracy": 1.0}, "test-400": {"loss": float("inf")}}
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_what_is_printed(
+    last: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every split of every run; a loss without end is beyond all measure; the verdict is on the same weights."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        Path(name).mkdir()
+        (Path(name) / "run.json").touch()
+    task = SimpleNamespace(memoryless_baseline=0.5, metric="mse", output_size=1, options=dict, exams=dict)
+    monkeypatch.setattr(
+        _evaluate,
+        "RunDirectory",
+        lambda folder, allow: SimpleNamespace(folder=folder, settings=SimpleNamespace(task=task)),
+    )
+    monkeypatch.setattr(_evaluate, "evaluate", lambda *_, **__: SCORES)
+    asked: list[bool] = []
+    monkeypatch.setattr(_evaluate, "verdict", lambda run, task, best: asked.append(best) or "Why.")
+    plotted: list[Any] = []
+    monkeypatch.setattr(_evaluate, "plot_curves", lambda run, path: plotted.append(path))
+    for words in (["a"], ["a", "b"]):
+        assert main(["evaluate", *words, *["--last"] * last]) == 0
+        told = capsys.readouterr()
+        lines = [(f"{name} " if len(words) > 1 else "") for name in words]
+        assert told.out.splitlines() == [
+            line + said for line in lines for said in ("test: loss 0.12346, accuracy 1", "test-400: loss inf")
+        ]
+        assert told.err.splitlines() == [
+            f"engram: warning: {name}, test-400: a loss of inf is beyond that of an answer without memory (0.5). Why."
+            for name in words
+        ]
+    assert asked == 3 * [not last]
+    assert plotted == []
+    assert main(["evaluate", "a", "b", "--plot", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"a": SCORES, "b": SCORES}
+    assert plotted == [Path("a/curves.svg"), Path("b/curves.svg")]
+
+
 @pytest.mark.parametrize(("times", "warns"), [(1.0, False), (1.9, False), (2.1, True), (float("nan"), True)])
 def test_when_it_warns(
     times: float, warns: bool, runs: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -212,6 +212,16 @@ def test_what_is_about_to_be_removed(tmp_path: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().err
     named = ", ".join(str(folders[k] / name) for k, name in ((0, "one"), (0, "two"), (1, "one")))
     assert f"There are 4 files that engram did not make: {named} and 1 more\n" in said
+    assert show_plan_of_runs("Remove", folders[1:]) == "Remove 1 run and 2 other files, 0.0 MB?"
+    assert f"There are 2 files that engram did not make: {folders[1] / 'one'}, {folders[1] / 'two'}\n" in (
+        capsys.readouterr().err
+    )
+    (folders[1] / "two").unlink()
+    assert show_plan_of_runs("Archive", folders[1:]) == "Archive 1 run and 1 other file, 0.0 MB?"
+    assert "There is 1 file that engram did not make: " in capsys.readouterr().err
+    (folders[1] / "one").unlink()
+    assert show_plan_of_runs("Remove", folders[1:]) == "Remove 1 run, 0.0 MB?"
+    assert "did not make" not in capsys.readouterr().err
 
 
 def test_a_table_in_a_narrow_terminal() -> None:

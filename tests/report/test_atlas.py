@@ -64,6 +64,7 @@ def test_lists_and_verdicts_by_hand(found: dict[str, Any], monkeypatch: pytest.M
     conjecture |= {"out_of_reach": [(3, 2, 4, 7), (1, 2, 4, 7)], "open": [(3, 3, 8, 3)]}  # type: ignore[dict-item]
     page = atlas_page(found | {"claims": claims, "fails": fails, "conjecture": conjecture}).splitlines()
     assert "* one: holds on 7 of 9 grids, fails on 2 (the upper bound is below it)" in page
+    assert atlas_summary(found | {"fails": fails}).splitlines()[-1] == "few: 5 sizes"
     assert "* two: holds on 1,230 of 1,234 grids, open on 4" in page
     assert any(line.endswith("; at 2 no grid within the limit could reach it; at 1 it is open.") for line in page)
     start = page.index("**few**: 5 sizes")

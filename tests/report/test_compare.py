@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engram.errors import RunError
-from engram.report import compare_page, plot_compare
+from engram.report import compare_page, plot_compare, write_text
 from engram.report._compare import compare_figure
 from engram.runs import compare_runs
 from made_runs import make_run
@@ -58,6 +58,27 @@ def test_nothing_to_plot(tmp_path: Path) -> None:
         plot_compare(compare_runs([run]), tmp_path / "figure.svg")
     assert not (tmp_path / "figure.svg").exists()
     assert "no metrics yet" in compare_page(compare_runs([run]))
+
+
+def test_a_page_of_one_run(tmp_path: Path) -> None:
+    """What the run is, in words; what is not known is left empty."""
+    run = make_run(tmp_path / "run", validations=3, seed=4)
+    page = compare_page(compare_runs([run]))
+    assert "<title>A run</title>" in page
+    assert "<h1>A run</h1>" in page
+    row = compare_runs([run]).groups[0].runs[0].row
+    shown = [f"{value:.5g}" if isinstance(value, float) else str(value) for value in
+             (row.score, row.loss, row.step, row.seconds)]  # fmt: skip
+    cells = "".join(f"<td>{text}</td>" for text in ("1", str(run), "4", row.status, *shown))
+    assert f"<tr>{cells}</tr>" in page
+    assert "2 runs compared" in compare_page(compare_runs(many(tmp_path, 2, 2)))
+
+
+def test_a_text_is_written_whole(tmp_path: Path) -> None:
+    """In a folder that is made; letters of file names that UTF-8 lacks by their numbers."""
+    write_text(tmp_path / "new" / "folder" / "page.html", "é \udcff")
+    assert (tmp_path / "new" / "folder" / "page.html").read_bytes() == "é \\udcff".encode()
+    assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == ["page.html"]
 
 
 def test_page(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def _times(result: dict[str, Any], size: tuple[str, ...], what: str = "median_ms
     places = list(dict.fromkeys(tuple(row[key] for key in size) for row in result["rows"]))
     table: dict[str, dict[tuple[Any, ...], str]] = {}
     for row in result["rows"]:
-        share = "" if row.get("share") is None else f" ({row['share']:.0%})"
+        share = "" if row.get("share") is None or what != "median_ms" else f" ({row['share']:.0%})"
         place = tuple(row[key] for key in size)
         table.setdefault(row["contestant"], {})[place] = f"{row[what]:.3g}{share}"
     heads = [" ".join(str(number) for number in place) for place in places]

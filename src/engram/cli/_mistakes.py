@@ -137,4 +137,5 @@ def _example(error: CycloptsError) -> str:
 def _begin_small(text: str) -> str:
     """The first sentence, to stand within another."""
     first = inspect.cleandoc(text).split(". ")[0].split("; ")[0].rstrip(".").replace("\n", " ")
-    return first if first[:2].isupper() or first[1:2] in (",", " ") else first[:1].lower() + first[1:]
+    is_symbol = (first[:2].isupper() or first[1:2] in (",", " ")) and not first.startswith("A ")
+    return first if is_symbol else first[:1].lower() + first[1:]
