@@ -145,6 +145,38 @@ def test_numbers_that_no_float_holds() -> None:
     ]
 
 
+LEAST: dict[str, dict[str, int]] = {  # of every size of every claim, where it is not 1
+    "attention-sparse": {"depth": 0},
+    "delay": {"lag": 0},
+    "homogeneous": {"rank": 0},
+    "invariance": {"features": 2},
+    "pair-order": {"features": 2},
+    "params": {"hidden": 2},
+    **dict.fromkeys(("tt-equal-cores", "tt-different-cores"), {"steps": 2}),
+    **dict.fromkeys(("rac-shallow", "rac-deep", "rac-conjecture", "rac-upper"), {"steps": 2, "templates": 0}),
+    "state-tracking": {"units": 0},
+}
+OTHERS: dict[str, dict[str, int]] = {
+    "state-tracking": {"inputs": 1},
+    "cp-rank": {"rank": 1},
+    "attention-decay": {"denominator": 3},
+    "delay": {"lag": 0},
+}
+"""Sizes beside which the least are allowed."""
+SIZES = [(name, size) for name, kind in CLAIMS.items() for size in kind(**kind.example).sizes()]
+
+
+@pytest.mark.parametrize(("name", "size"), SIZES)
+def test_the_least_of_every_size(name: str, size: str) -> None:
+    """It is allowed, and one less is refused by name."""
+    kind, least = CLAIMS[name], LEAST.get(name, {}).get(size, 1)
+    sizes = {**kind(**kind.example).sizes(), **OTHERS.get(name, {})}
+    if (name, size) not in (("cp-rank", "hidden"), ("attention-decay", "denominator")):  # which exceed another size
+        assert kind(**{**sizes, size: least}).sizes().keys() == sizes.keys()
+    with pytest.raises(OptionError, match=rf"^{size} must be"):
+        kind(**{**sizes, size: least - 1})
+
+
 def test_sizes_and_limits_themselves_are_allowed() -> None:
     """10^12 is not above 10^12, no memory is less than any, and from 10^15 on only the power is told."""
     check_large("a claim", {"size": 10**12})
