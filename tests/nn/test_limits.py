@@ -1,5 +1,6 @@
 """The least and the largest number of every option of every layer: it is allowed, and what is beyond it is refused."""
 
+import inspect
 import math
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from engram.errors import OptionError
+from engram.loops import use
 from engram.models import MODELS, Model
 from engram.nn import CPNet, Recurrent, TensorTrainNet
 
@@ -56,7 +58,8 @@ def test_limits(case: str) -> None:
     sizes = {"input_size": 4, "hidden_size": 4, "num_layers": 2}
     for value in allowed:
         layer = kind(**{**sizes, option: value})
-        output, _ = layer(torch.randn(3, 2, layer.input_size))
+        with use("plain"):
+            output, _ = layer(torch.randn(3, 2, layer.input_size))
         assert output.shape[:2] == (3, 2)
         assert output.isfinite().all()
     for value in refused:
@@ -101,3 +104,30 @@ def test_limits_of_a_model(option: str) -> None:
     for value in refused:
         with pytest.raises(OptionError, match=rf"\b{option}\b"):
             Model("rnn", **{option: value})
+
+
+WITH_BIAS = [name for name, kind in LAYERS.items() if "bias" in inspect.signature(kind).parameters]
+WITHOUT_CHOICE = {"birnn", "cpbirnn", "rac"}
+"""Which have no bias unless asked, or none at all."""
+MODRELU = {"eurnn", "exprnn", "full-capacity", "hyland-raetsch", "nnrnn", "scornn", "scurnn", "urnn"}
+"""Whose only bias is that of the activation, which stays."""
+
+
+@pytest.mark.parametrize("name", sorted({*WITH_BIAS} - WITHOUT_CHOICE))
+def test_without_a_bias(name: str) -> None:
+    """As with a bias of zeros; there is no parameter for it."""
+    torch.manual_seed(0)
+    kind: Any = LAYERS[name]
+    layer, bare = kind(4, 4, 2).eval(), kind(4, 4, 2, bias=False).eval()
+    names = {key for key, _ in bare.named_parameters()}
+    dropped = {key for key, _ in layer.named_parameters()} - names
+    assert bool(dropped) != (name in MODRELU)
+    assert all("bias" in key and "mod_bias" not in key for key in dropped)
+    with torch.no_grad():
+        for key, parameter in layer.named_parameters():
+            if key in dropped:
+                parameter.zero_()
+    bare.load_state_dict({key: value for key, value in layer.state_dict().items() if key not in dropped})
+    x = torch.randn(6, 2, 4)
+    with use("plain"):
+        torch.testing.assert_close(bare(x)[0], layer(x)[0], rtol=1e-5, atol=1e-5)

@@ -1,6 +1,7 @@
 """The least and the largest number of every option of every task: it is allowed, and what is beyond it is refused."""
 
 import math
+import pickle
 from dataclasses import fields
 from typing import Any
 
@@ -102,3 +103,22 @@ def test_words_are_checked(option: str) -> None:
     for name in found:
         with pytest.raises(OptionError, match=f"unknown {option} '{WORDS[option]}'.*Did you mean"):
             make_task(name, **{option: WORDS[option]})
+
+
+def test_delays_of_a_transfer() -> None:
+    """A list becomes a tuple, as a settings file gives it; one number is none."""
+    assert make_task("transfer-copy", tests=[3, 5]).tests == (3, 5)  # type: ignore[attr-defined]
+    for tests in (200, "200"):
+        with pytest.raises(DTypeError, match=r"tests must be several delays, such as .*got"):
+            make_task("transfer-copy", tests=tests)
+
+
+def test_symbols_in_words() -> None:
+    """As numbers, where a task says nothing else."""
+    assert make_task("copy").spelled(torch.tensor([0, 9, 3])) == ["0", "9", "3"]
+
+
+def test_a_task_that_is_pickled_is_equal() -> None:
+    for name in SHOWN:
+        task = make_task(name)
+        assert pickle.loads(pickle.dumps(task)) == task
