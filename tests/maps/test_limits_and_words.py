@@ -9,8 +9,9 @@ import torch
 from table_of_maps import FAMILY
 from torch import Tensor, nn
 
-from engram.errors import ManifoldError, OptionError
+from engram.errors import DTypeError, ManifoldError, OptionError
 from engram.maps import (
+    MAPS,
     Antisymmetric,
     Cayley,
     Exponential,
@@ -163,6 +164,32 @@ def test_cayley_where_torch_sees_into_it() -> None:
     torch.testing.assert_close(torch.func.vmap(cayley_transform)(skews, bases), expected, rtol=0, atol=1e-12)
     found = torch.stack([cayley_transform(a, q) for q, a in zip(bases, skews, strict=True)])
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+REAL, COMPLEX = torch.eye(4), torch.eye(4, dtype=torch.complex64)
+OTHER_NUMBERS = {
+    "fourier": (MAPS["fourier"](4), REAL, "Fourier is a map to complex matrices, got torch.float32"),
+    "givens": (Givens(4), COMPLEX, r"Givens\(complex=False\) got a matrix of torch.complex64. Set complex to match"),
+    "givens, complex": (Givens(4, complex=True), REAL, r"Givens\(complex=True\) got a matrix of torch.float32"),
+    "scaled-cayley": (ScaledCayley(4), COMPLEX, r"ScaledCayley\(complex=False\) got a matrix of torch.complex64"),
+    "scaled-cayley, complex": (ScaledCayley(4, complex=True), REAL, r"complex=True\) got a matrix of torch.float32"),
+    "schur": (Schur(4), COMPLEX, "Schur is a map to real matrices, got torch.complex64"),
+    "antisymmetric": (Antisymmetric(4), COMPLEX, "Antisymmetric is a map to real matrices"),
+    "spectral-margin": (SpectralMargin(4), COMPLEX, "SpectralMargin is a map to real matrices"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_NUMBERS)
+def test_real_and_complex_are_not_mixed(name: str) -> None:
+    map, matrix, words = OTHER_NUMBERS[name]
+    assert not map.contains(matrix)
+    with pytest.raises(DTypeError, match=words):
+        map.right_inverse(matrix)
+
+
+def test_a_complex_form_counts_no_signs() -> None:
+    with pytest.raises(OptionError, match=r"the complex form learns phases\. Got rho=1"):
+        ScaledCayley(4, rho=1, complex=True)
 
 
 ANGLES = {  # of N = 4: how many numbers are angles, which learn at a rate of their own

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from engram.errors import DTypeError, OptionError
-from engram.tasks import TASKS, make_task
+from engram.tasks import TASKS, Copy, make_task
+from engram.tasks._data import _unpacked
 
 LEAST_ONE: list[Any] = [[1], [0, -1]]
 LEAST_TWO: list[Any] = [[2], [1, 0]]
@@ -122,3 +123,21 @@ def test_a_task_that_is_pickled_is_equal() -> None:
     for name in SHOWN:
         task = make_task(name)
         assert pickle.loads(pickle.dumps(task)) == task
+
+
+class Needs(Copy):
+    """A task of somebody with an option that must be given."""
+
+    def __init__(self, delay: int) -> None:
+        super().__init__(delay)
+
+
+def test_an_option_without_a_default() -> None:
+    name = f"{__file__}:Needs"
+    assert make_task(name, delay=3).steps == Copy(3).steps
+    with pytest.raises(OptionError, match=r"task .*test_limits.py:Needs: .*missing 1 required .*delay"):
+        make_task(name)
+
+
+def test_what_comes_neither_packed_nor_as_an_archive() -> None:
+    assert _unpacked("ptb/a.txt", "https://somewhere/a.txt", b"abc") == {"ptb/a.txt": b"abc"}
