@@ -15,10 +15,7 @@ from engram.tasks._data import _unpacked
 LEAST_ONE: list[Any] = [[1], [0, -1]]
 LEAST_TWO: list[Any] = [[2], [1, 0]]
 SHARE: list[Any] = [[1e-6, 1 - 1e-6], [0.0, 1.0, -0.1, 1.1, math.nan]]
-IMAGES: dict[str, list[Any]] = {
-    "valid": [[0, 59_999], [-1, 60_000]],
-    "subset": [[0, 1], [-1, 60_001]],
-}
+IMAGES: dict[str, list[Any]] = {"valid": [[0, 59_999], [-1, 60_000]], "subset": [[0, 50_000], [-1, 50_001]]}
 LIMITS: dict[str, dict[str, list[Any]]] = {  # by task and option: what is allowed, what is not
     "copy": {"delay": LEAST_ONE, "length": LEAST_ONE},
     "copying-memory": {"delay": [[0, 1], [-1]], "length": LEAST_ONE, "symbols": LEAST_TWO},
@@ -43,7 +40,12 @@ LIMITS: dict[str, dict[str, list[Any]]] = {  # by task and option: what is allow
     },
     "smnist": IMAGES,
     "psmnist": {**IMAGES, "permutation": [[0, 2**32 - 1], [-1, 2**32]]},
-    "mnist-patches": {**IMAGES, "patch": [[7, 28], [6, 29]], "stride": [[1, 7], [0, 8]]},
+    "mnist-patches": {
+        **IMAGES,
+        "subset": [[0, 60_000], [-1, 60_001]],
+        "patch": [[7, 28], [6, 29]],
+        "stride": [[1, 7], [0, 8]],
+    },
     "ptb": {"bptt": LEAST_ONE, "subset": [[0, 151], [150, 1, -1]]},
     "shakespeare": {"length": [[2, 100_385], [1, 100_386]]},
     "pautomac": {"problem": [[1, 45], [0, 2, 46, 48]]},
