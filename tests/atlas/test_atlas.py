@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -56,8 +58,10 @@ def test_enough_templates(size: tuple[int, int, int, int], expected: int) -> Non
 
 @pytest.mark.parametrize("name", ["max_side", "max_modes", "max_channels", "max_depth"])
 def test_a_range_of_nothing(name: str) -> None:
-    with pytest.raises(OptionError, match="max_"):
-        Range(**{name: 0})
+    least = 2 if name in ("max_side", "max_modes") else 1
+    with pytest.raises(OptionError, match=f"{name} must be at least {least}"):
+        Range(**{name: least - 1})
+    assert getattr(Range(**{name: least}), name) == least
 
 
 @pytest.mark.slow
@@ -87,6 +91,67 @@ def test_variables_of_threads_are_put_back(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(KeyError), module._one_thread():
         raise KeyError
     assert dict(os.environ) == before
+
+
+class Threads(ThreadPoolExecutor):
+    """In place of processes: what they were asked for is noted."""
+
+    made: ClassVar[list[Any]] = []
+
+    def __init__(self, jobs: int, context: Any, initializer: Any) -> None:
+        super().__init__(jobs)
+        self.made.append((jobs, context.get_start_method(), initializer, os.environ["OMP_NUM_THREADS"]))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.made.append((wait, cancel_futures))
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+
+@pytest.mark.parametrize("jobs", [None, 3])
+def test_what_processes_are_asked_for(jobs: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as cores if nothing is said, started anew, with one thread each; none if there is nothing to do."""
+    monkeypatch.setattr(module, "ProcessPoolExecutor", Threads)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(Threads, "made", [])
+    small = Range(max_side=2, max_modes=2, max_channels=1, max_depth=1)
+    found = atlas(small, tmp_path, jobs=jobs)
+    assert found["matrices"] == len((tmp_path / FILE).read_text().splitlines()) == len(small.claims())
+    started = (jobs or 2, "spawn", module._ignore_interrupts, "1")
+    assert Threads.made == [started, (True, False)]
+    assert atlas(small, tmp_path, jobs=jobs) == found
+    assert len(Threads.made) == 2
+
+
+def test_an_interruption_sends_no_more_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has not begun is taken back, and nobody waits for the rest."""
+    monkeypatch.setattr(module, "ProcessPoolExecutor", Threads)
+    monkeypatch.setattr(Threads, "made", [])
+
+    def stop(done: int, all: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        atlas(TINY, tmp_path, jobs=1, tell=stop)
+    assert Threads.made[1] == (False, True)
+
+
+def test_processes_leave_an_interruption_to_the_one_that_started_them() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        module._ignore_interrupts()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("here")
+def test_the_most_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
+    assert atlas(Range(2, 2, 1, 1), tmp_path, jobs=8)["matrices"] == 3
+    for jobs, words in ((9, "jobs must be at most 8, .*; got 9"), (0, "jobs must be at least 1")):
+        with pytest.raises(OptionError, match=words):
+            atlas(Range(2, 2, 1, 1), tmp_path, jobs=jobs)
 
 
 @pytest.mark.usefixtures("here")

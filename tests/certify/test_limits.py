@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engram.atlas import atlas
-from engram.certify import CLAIMS, Cost, certify, check_large, duration, rounded, verify
+from engram.certify import CLAIMS, Cost, RankClaim, certify, check_large, duration, rounded, verify
 from engram.certify._cost import binomial, check_limits, power
 from engram.cli import main
 from engram.errors import CertificateError, OptionError
@@ -145,6 +145,38 @@ def test_numbers_that_no_float_holds() -> None:
     ]
 
 
+LEAST: dict[str, dict[str, int]] = {  # of every size of every claim, where it is not 1
+    "attention-sparse": {"depth": 0},
+    "delay": {"lag": 0},
+    "homogeneous": {"rank": 0},
+    "invariance": {"features": 2},
+    "pair-order": {"features": 2},
+    "params": {"hidden": 2},
+    **{name: {"steps": 2} for name in ("tt-equal-cores", "tt-different-cores")},
+    **{name: {"steps": 2, "templates": 0} for name in ("rac-shallow", "rac-deep", "rac-conjecture", "rac-upper")},
+    "state-tracking": {"units": 0},
+}
+OTHERS: dict[str, dict[str, int]] = {
+    "state-tracking": {"inputs": 1},
+    "cp-rank": {"rank": 1},
+    "attention-decay": {"denominator": 3},
+    "delay": {"lag": 0},
+}
+"""Sizes beside which the least are allowed."""
+SIZES = [(name, size) for name, kind in CLAIMS.items() for size in kind(**kind.example).sizes()]
+
+
+@pytest.mark.parametrize(("name", "size"), SIZES)
+def test_the_least_of_every_size(name: str, size: str) -> None:
+    """It is allowed, and one less is refused by name."""
+    kind, least = CLAIMS[name], LEAST.get(name, {}).get(size, 1)
+    sizes = {**kind(**kind.example).sizes(), **OTHERS.get(name, {})}
+    if (name, size) not in (("cp-rank", "hidden"), ("attention-decay", "denominator")):  # which exceed another size
+        assert kind(**{**sizes, size: least}).sizes().keys() == sizes.keys()
+    with pytest.raises(OptionError, match=rf"^{size} must be"):
+        kind(**{**sizes, size: least - 1})
+
+
 def test_sizes_and_limits_themselves_are_allowed() -> None:
     """10^12 is not above 10^12, no memory is less than any, and from 10^15 on only the power is told."""
     check_large("a claim", {"size": 10**12})
@@ -187,6 +219,43 @@ TIMED = {
     "attention-decay": {"numerator": 19, "denominator": 20},
     "attention-sparse": {"attended": 4, "depth": 3, "steps": 600},
 }
+
+
+MEASURED: dict[str, tuple[tuple[int, ...], float, float]] = {
+    "tt-equal-cores": ((12, 13, 14), 2.3e13, 2.05e10),
+    "tt-different-cores": ((12, 13, 14), 2.3e13, 2.05e10),
+    "rac-shallow": ((12, 13, 14, 15), 5.77e9, 4.67e11),
+    "rac-deep": ((12, 13, 14, 15), 9.57e12, 4.67e11),
+    "rac-conjecture": ((12, 13, 14, 15, 7), 2e15, 4.67e11),
+    "rac-upper": ((12, 13, 14, 15, 7), 2e15, 4.67e11),
+    "delay": ((23, 5, 3, 29), 1.05, 101),
+    "flat": ((12, 13, 14, 15), 0.0918, 2.9),
+    "deepen": ((12, 13, 14, 15), 0.385, 1.83),
+    "params": ((12, 13), 6.5e-5, 0.0078),
+    "degree": ((12, 13, 14, 15), 7.15e5, 9.34e3),
+    "homogeneous": ((12, 13, 14, 15), 0.756, 7.13),
+    "cp-rank": ((23, 5, 17, 3), 0.0419, 0.134),
+    "state-tracking": ((12, 13, 14), 0.00274, 0.291),
+    "automaton": ((12, 13, 14), 0.159, 1.42),
+    "attention-paths": ((12, 13), 452, 158),
+    "attention-decay": ((50, 7, 9), 0.309, 50),
+    "attention-sparse": ((12, 13, 14, 15), 0.0131, 20.7),
+    "invariance": ((12, 13), 0.026, 0.333),
+    "pair-order": ((12,), 0.0145, 0.072),
+}
+"""Sizes, seconds and MB as estimated when ``test_estimates`` last held: who calibrates them again changes these too."""
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_estimates_stay(name: str) -> None:
+    """To three digits; and the matrix of a claim about a rank, twice 8 bytes an entry, is among the memory."""
+    kind = CLAIMS[name]
+    values, seconds, megabytes = MEASURED[name]
+    cost = kind(**dict(zip(kind(**kind.example).sizes(), values, strict=True))).cost()
+    assert (cost.seconds, cost.megabytes) == (pytest.approx(seconds, rel=0.01), pytest.approx(megabytes, rel=0.01))
+    if issubclass(kind, RankClaim):
+        assert cost.rows in (12.0**7, 15.0**7)
+        assert cost.megabytes >= 16 * cost.rows**2 / 1e6
 
 
 @pytest.mark.slow

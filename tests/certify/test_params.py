@@ -73,3 +73,17 @@ def test_the_claim_in_numbers() -> None:
     assert (content["margins"], content["critical_hidden"]) == ([-1], 4)
     assert "as few as 35 (1 of 5 units)" in content["statement"]
     assert certify(ParamsClaim(4, 1)).holds  # vacuous
+
+
+def test_one_layer_has_nothing_shallower() -> None:
+    content = certify(ParamsClaim(hidden=4, depth=1)).to_dict()
+    assert content["statement"] == (
+        "1 layer of 4 units can copy with a lag of 3 and have 24 parameters; there is nothing shallower."
+    )
+    assert (content["holds"], content["critical_hidden"], content["shallower"], content["margins"]) == (
+        True,
+        None,
+        [],
+        [],
+    )
+    assert certify(ParamsClaim(hidden=4, depth=2)).to_dict()["critical_hidden"] == 4

@@ -496,3 +496,36 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     assert (content["kind"], content["states"], content["symbols"]) == ("weighted-automaton", 2, 2)
     assert content["initial"] == ["1/2", "1/2"]
+
+
+def test_blank_lines_mean_nothing() -> None:
+    spaced = MODEL.replace("\n", "\n\n   \n")
+    for one, two in zip(from_pautomac(MODEL), from_pautomac(spaced), strict=True):
+        assert np.array_equal(one, two)
+
+
+def test_where_an_automaton_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only under two endings, and no file that could not be read again."""
+    automaton = WeightedAutomaton(np.ones(1), np.full((2, 1, 1), 0.25), np.array([0.5]))
+    with pytest.raises(OptionError, match=r"path must end in \.json .* or \.safetensors .*; got .*a\.txt"):
+        automaton.write(tmp_path / "a.txt")
+    automaton.write(tmp_path / "a.json")
+    size = (tmp_path / "a.json").stat().st_size
+    for limit in (size, size - 1):
+        monkeypatch.setattr("engram.convert._automaton_file.LONGEST_TEXT", limit)
+        if limit == size:
+            automaton.write(tmp_path / "b.json")
+            continue
+        with pytest.raises(OptionError, match=f"would have {size:,} bytes, and at most {limit:,} can be read again"):
+            automaton.write(tmp_path / "c.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "b.json"]
+
+
+def test_the_most_weights_of_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two transitions of two states are eight weights."""
+    WeightedAutomaton(np.ones(2), np.full((2, 2, 2), 0.25), np.ones(2)).write(tmp_path / "a.json")
+    monkeypatch.setattr("engram.convert._automaton_file.LARGEST", 8)
+    assert WeightedAutomaton.read(tmp_path / "a.json").states == 2
+    monkeypatch.setattr("engram.convert._automaton_file.LARGEST", 7)
+    with pytest.raises(DataError, match="it has 8 weights, and at most 7 are read"):
+        WeightedAutomaton.read(tmp_path / "a.json")

@@ -14,7 +14,10 @@ from engram.convert import sample_input, to_onnx
 from engram.convert._baked import _is_fixed
 from engram.errors import DTypeError, OptionError
 from engram.models import MODELS, Model, make_network
-from engram.nn import RNN, URNN, TensorNet
+from engram.models._encoders import OneHot
+from engram.models._heads import EveryStep
+from engram.models._network import Network
+from engram.nn import RNN, URNN, CPNet, TensorNet
 from engram.tasks import Adding, Copy, Task
 from every_layer import GROWING, REAL, SYSTEMS
 from tiers import slow_but
@@ -154,3 +157,19 @@ def test_a_module_of_ones_own(tmp_path: Path) -> None:
     x = torch.randn(8, 3, 3)
     (found,) = InferenceSession(tmp_path / "a.onnx").run(None, {"input": x.numpy()})
     torch.testing.assert_close(torch.from_numpy(found), module(x).detach(), atol=1e-6, rtol=0)
+
+
+def test_sample_inputs() -> None:
+    """As each kind of network takes them: steps first or batch first, symbols, as many steps as a core has."""
+    assert sample_input(RNN(3, 4), 9, 2).shape == (9, 2, 3)
+    assert sample_input(RNN(3, 4, batch_first=True, dtype=torch.float64), 9, 2).shape == (2, 9, 3)
+    assert sample_input(RNN(3, 4, dtype=torch.float64)).dtype == torch.float64
+    net = CPNet(4, 3, 2, 5)
+    assert sample_input(net, 9, 7).shape == ((7, 5, 4) if net.batch_first else (5, 7, 4))
+    symbols = sample_input(Network(OneHot(10), RNN(10, 4), EveryStep(4, 2), vocabulary=10), 50, 8)
+    assert (symbols.shape, symbols.is_floating_point()) == ((50, 8), False)
+    assert (int(symbols.min()), int(symbols.max())) == (0, 9)
+    with pytest.raises(
+        OptionError, match="the input of Linear is not known, only that of a Network or layer of engram"
+    ):
+        sample_input(nn.Linear(2, 2))

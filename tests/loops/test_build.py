@@ -528,3 +528,29 @@ def test_which_compilers_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "zig cc": [((zig, "cc"), True)],
         "no-such-compiler": every,
     }
+
+
+def test_what_the_processor_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its flags; where no file tells them, as Python knows it."""
+    monkeypatch.setattr(_build.platform, "processor", lambda: "as Python knows it")
+    for text, expected in (
+        ("model name : x\nflags : fma avx2\nflags : other\n", "flags : fma avx2"),
+        ("Features : asimd\n", "Features : asimd"),
+        ("model name : x\n", "as Python knows it"),
+    ):
+        monkeypatch.setattr(_build.Path, "read_text", lambda path, text=text: text)
+        assert _build._processor() == expected
+
+    def none(path: Path) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(_build.Path, "read_text", none)
+    assert _build._processor() == "as Python knows it"
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(_build, "cache_folder", homeless)
+    assert _build._cache() == (Path(), "Could not determine home directory.")

@@ -108,6 +108,75 @@ def test_refused_and_plain(name: str) -> None:
     assert final.equal(output[-1])
 
 
+EYE = torch.eye(3, dtype=torch.float64)
+MIXED: dict[str, Step] = {  # rows meet in every kind of operation; all keep the shape (B, 3)
+    "sum": lambda cell, x, h: torch.tanh(x + h.sum(0, keepdim=True)),
+    "amax": lambda cell, x, h: torch.tanh(x + h.amax(0)),
+    "softmax": lambda cell, x, h: x + h.softmax(0),
+    "log_softmax": lambda cell, x, h: torch.tanh(x + h.log_softmax(0)),
+    "cumsum": lambda cell, x, h: torch.tanh(x + h.cumsum(0)),
+    "flip": lambda cell, x, h: torch.tanh(x + h.flip(0)),
+    "flatten": lambda cell, x, h: torch.tanh(x + h.flatten().roll(1).view_as(h)),
+    "reshape": lambda cell, x, h: torch.tanh(x + h.mT.reshape(len(h), 3)),
+    "rows times rows": lambda cell, x, h: torch.tanh((h @ h.mT) @ x),
+    "own product": lambda cell, x, h: torch.tanh(x + h @ (x.mT @ h)),
+    "slice": lambda cell, x, h: torch.tanh(x + h[:1]),
+    "last row": lambda cell, x, h: torch.tanh(x + h[-1]),
+    "cat": lambda cell, x, h: torch.tanh(x + torch.cat([h[1:], h[:1]])),
+    "gather": lambda cell, x, h: torch.tanh(x + h.gather(0, torch.zeros(len(h), 3, dtype=torch.int64))),
+    "index_select": lambda cell, x, h: torch.tanh(x + h.index_select(0, torch.zeros(len(h), dtype=torch.int64))),
+    "norm": lambda cell, x, h: torch.tanh(x + h / (1 + h.norm())),
+    "all": lambda cell, x, h: torch.tanh(x + h - h.mean()),
+    "outer": lambda cell, x, h: torch.tanh(x + (h[:, None] * h[None]).sum(1)),
+    "einsum": lambda cell, x, h: torch.tanh(x + torch.einsum("bi,cj->bj", x, h)),
+    "batch as number": lambda cell, x, h: torch.tanh(x + h / len(h)),
+    "ones of the batch": lambda cell, x, h: torch.tanh(x + h * torch.arange(len(h)).double()[:, None]),
+}
+
+
+@pytest.mark.parametrize("executor", ["auto", "torch"])
+@pytest.mark.parametrize("name", MIXED)
+def test_rows_that_meet_are_seen(name: str, executor: str) -> None:
+    """Whatever brings them together: it runs as it is written, value and gradient, and somebody is told why."""
+    cell, x = OwnCell(MIXED[name]), torch.randn(5, 4, 3, dtype=torch.float64, requires_grad=True)
+    with use(executor):
+        found = compiled_cell(cell)
+        output, _ = cell.run(x, cell.initial_state(4), None, False)
+    assert found.traced is None
+    assert found.reason
+    right = by_hand(cell, x)
+    torch.testing.assert_close(output, right, rtol=0, atol=1e-12)
+    weights = [x, cell.weight]
+    got, wanted = (torch.autograd.grad(y.square().sum(), weights) for y in (output, right))
+    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
+
+
+NOT_MIXED: dict[str, Step] = {  # an axis of the batch that comes and goes
+    "whole slice": lambda cell, x, h: torch.tanh(x + h[:]),
+    "cast to the same": lambda cell, x, h: torch.tanh(x + h.double()),
+    "there and back": lambda cell, x, h: torch.tanh((x.mT + h.mT).mT),
+    "product on the right": lambda cell, x, h: torch.tanh(x + (EYE.roll(1, 0) @ h.mT).mT),
+    "rows of one": lambda cell, x, h: torch.tanh(x + (h[:, None] @ EYE.roll(1, 0))[:, 0]),
+    "inner": lambda cell, x, h: torch.tanh(x + (h[:, None] @ x[:, :, None])[:, :, 0]),
+    "fold": lambda cell, x, h: torch.tanh(x + h.repeat_interleave(2, 1).view(-1, 3, 2).sum(2)),
+    "no batch in the sum": lambda cell, x, h: torch.tanh(x + EYE.sum(0) * h),
+}
+
+
+@pytest.mark.parametrize("executor", ["auto", "torch"])
+@pytest.mark.parametrize("name", NOT_MIXED)
+def test_rows_that_do_not_meet(name: str, executor: str) -> None:
+    """By whichever executor: the same values and gradients, for one row too."""
+    for batch in (4, 1):
+        cell, x = OwnCell(NOT_MIXED[name]), torch.randn(5, batch, 3, dtype=torch.float64, requires_grad=True)
+        with use(executor):
+            output, _ = cell.run(x, cell.initial_state(batch), None, False)
+            got = torch.autograd.grad(output.square().sum(), [x, cell.weight])
+        right = by_hand(cell, x)
+        torch.testing.assert_close(output, right, rtol=0, atol=1e-12)
+        torch.testing.assert_close(got, torch.autograd.grad(right.square().sum(), [x, cell.weight]), rtol=0, atol=1e-10)
+
+
 class Growing(BareCell):
     """All drives so far, and their mean."""
 

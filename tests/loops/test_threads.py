@@ -251,3 +251,32 @@ def test_freeing_workspaces_between_calls(
     again = outcome(case, executor)
     assert len(kept) == 7
     assert all(first[name].equal(value) and again[name].equal(value) for name, value in kept.items())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_lock_that_a_fork_finds_taken(prepared: Prepared) -> None:
+    """The thread that holds it is not in the child: there it is free; in the parent it stays taken, once released it
+    is free, and the thread that holds it may take it again."""
+    program = """
+import os
+from threading import Event, Thread
+from engram.loops._fork_lock import ForkLock
+lock, taken, done = ForkLock(), Event(), Event()
+def hold():
+    with lock, lock:
+        taken.set()
+        done.wait()
+thread = Thread(target=hold)
+thread.start()
+taken.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0 if lock.lock.acquire(timeout=5) else 3)
+assert os.waitpid(child, 0)[1] == 0, "taken in the child"
+assert not lock.lock.acquire(blocking=False), "free in the parent"
+done.set()
+thread.join()
+assert lock.lock.acquire(blocking=False), "not released"
+"""
+    found = prepared.run(program)
+    assert found.returncode == 0, found.stderr

@@ -169,7 +169,7 @@ def test_half_precision(map: str) -> None:
     assert error(layer.weight.detach().double()) < 5 * 2**-7  # 5 products of entries rounded to 8 bits
 
 
-@pytest.mark.parametrize("shape", [(6, 4), (4, 6)])
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (6, 5), (5, 6)])
 @pytest.mark.parametrize("map", ["givens", "scaled-cayley"])
 def test_whatever_completes_a_rectangle_it_keeps_its_value(map: str, shape: tuple[int, int]) -> None:
     """These maps have one determinant: of half of the rectangles what completes them must be turned over."""

@@ -176,6 +176,29 @@ def test_penalties() -> None:
     )
 
 
+@pytest.mark.parametrize("decay", [0.0, 0.7])
+@pytest.mark.parametrize("delta", [0.0, 0.3])
+@pytest.mark.parametrize("gamma", [None, 2.0])
+def test_each_part_of_a_penalty_alone(gamma: float | None, delta: float, decay: float) -> None:
+    """T of 2 and -1 has the square 5; gammas of 3 and 0 are 2 and 1 away from 1, which says nothing of a fixed one."""
+    map = Schur(4, gamma=gamma, gamma_penalty=delta, decay=decay)
+    lower = torch.tensor([2.0, -1, 0, 0, 0, 0], dtype=torch.float64)
+    free = [torch.ones(6, dtype=torch.float64), lower, torch.tensor([7.0, 8.0], dtype=torch.float64)]
+    free += [torch.tensor([3.0, 0.0], dtype=torch.float64)] if gamma is None else []
+    expected = decay * 5 / 2 + (delta * 5 if gamma is None else 0.0)
+    assert float(map.penalty(*free)) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("norm", "expected"), [("fro", 2.0 * (9 + 0.5625)), ("spectral", 2.0 * 9)])
+def test_the_penalty_of_a_complex_matrix(norm: str, expected: float) -> None:
+    """W^* W - I of a unitary matrix times diag(2, 1/2, 1) is diag(3, -3/4, 0) whatever the unitary matrix is."""
+    soft = SoftOrthogonal(3, strength=2.0, norm=norm)
+    unitary = torch.linalg.qr(torch.randn(3, 3, dtype=torch.complex128))[0]
+    assert float(soft.penalty(unitary)) < 1e-28  # the square of a rounding
+    scaled = unitary * torch.tensor([2, 0.5, 1], dtype=torch.complex128)
+    assert float(soft.penalty(scaled)) == pytest.approx(expected, rel=1e-12)
+
+
 def test_block_mask_keeps_the_moduli_and_full_does_not() -> None:
     """Kerg et al. 2019, where it is not said: with t inside a block |lambda|^2 = gamma^2 + gamma t sin(theta)."""
     torch.manual_seed(3)

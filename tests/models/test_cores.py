@@ -7,7 +7,17 @@ import torch
 from torch import Tensor, nn
 
 from engram.errors import EngramError, OptionError, ShapeError
-from engram.models import LastStep, MeanOverTime, Model, Network, OwnAnswer, make_core, make_network
+from engram.models import (
+    LastStep,
+    MeanOverTime,
+    Model,
+    Network,
+    OwnAnswer,
+    OwnEncoder,
+    make_core,
+    make_network,
+)
+from engram.models._cores import check_state
 from engram.nn import Cell, Recurrent
 from engram.tasks import Adding, Copy, PennTreebank, Task
 
@@ -283,3 +293,44 @@ def test_make_core_by_hand() -> None:
 def test_no_way_back_through_the_answers() -> None:
     with pytest.raises(OptionError, match="asks for the next symbol"):
         make_network(PennTreebank(), Model(HERE + "LeakyRNN", options={"bidirectional": True}))
+
+
+class WithWords(Plain):
+    """Takes again what no run can hand on."""
+
+    def forward(self, inputs: Tensor, state: Any = None) -> Any:
+        return super().forward(inputs), "the state"
+
+
+class Fails(nn.Module):
+    """An encoder that raises what it is told to."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        raise self.error
+
+
+def test_a_state_must_be_tensors() -> None:
+    with pytest.raises(ShapeError, match=r"the state of WithWords.* must be a tensor or a tuple of tensors; got str"):
+        check_state(WithWords(3), "the state")
+    check_state(WithWords(3), (torch.ones(1), torch.ones(2)))
+    check_state(Plain(3), "of no core")
+
+
+def test_an_encoder_that_fails() -> None:
+    """It is put back into training; an error of engram comes through as it is."""
+    encoder = Fails(ValueError("no\nmore"))
+    words = r"the encoder Fails must take \('batch', 3, 8, 8\).* it refused \(2, 3, 8, 8\): ValueError: no"
+    with pytest.raises(OptionError, match=words):
+        OwnEncoder(encoder, (3, 8, 8))
+    assert encoder.training
+    with pytest.raises(ShapeError, match=r"^as it is$"):
+        OwnEncoder(Fails(ShapeError("as it is")).eval(), (3, 8, 8))
+
+
+def test_a_tensor_network_takes_no_encoder() -> None:
+    with pytest.raises(OptionError, match=r"tensor-train has a feature map of its own \(option features\), no encoder"):
+        make_network(Adding(6), Model("tensor-train", encoder="learned"))

@@ -119,3 +119,17 @@ def test_p_is_a_probability(p: float) -> None:
 def test_p_is_a_number() -> None:
     with pytest.raises(DTypeError, match="p must be a number"):
         HDetachLSTM(D, H, p="half")
+
+
+def test_the_last_step_alone() -> None:
+    """Without the outputs between, in segments too: in training the same steps are blocked as with them."""
+    layer, x = HDetachLSTM(3, 4, 2, p=0.5, dtype=torch.float64), torch.randn(7, 2, 3, dtype=torch.float64)
+    last = layer.replace(return_sequence=False)
+    found = []
+    for made in (layer, last):
+        torch.manual_seed(3)
+        output, state = made(x)
+        shown = output[-1] if made is layer else output
+        gradient = torch.autograd.grad(shown.square().sum(), list(made.parameters()))
+        found.append([shown, *state, *gradient])
+    torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-12)

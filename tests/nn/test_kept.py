@@ -259,3 +259,19 @@ def test_torch_s_own_cache_is_obeyed() -> None:
     layer, x = RNN(3, 4, map=Counting), torch.randn(1, 2, 3)
     with nn.utils.parametrize.cached():
         assert builds(lambda: [layer(x) for _ in range(3)]) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.complex64], ids=str)
+def test_every_dtype_is_kept_and_compared(dtype: torch.dtype) -> None:
+    """One matrix for two calls; another as soon as one number is another."""
+    layer = RNN(3, 4, map="cayley", dtype=dtype if dtype.is_complex else torch.float32)
+    layer = layer.eval() if dtype.is_complex else layer.to(dtype).eval()
+    (entry,) = entries(layer)
+    (free,) = entry.parameters()
+    with torch.no_grad():
+        first, second = kept.matrix_of(entry), kept.matrix_of(entry)
+        assert first is second
+        free.view(-1)[0] += 0.5
+        third = kept.matrix_of(entry)
+    assert third is not first
+    assert not torch.equal(third, first)

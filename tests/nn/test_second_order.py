@@ -20,17 +20,22 @@ def make(kind: Any, *sizes: int, **options: Any) -> Any:
     return kind(*sizes, dtype=F64, **options)
 
 
+@pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("activation", slow_but(["identity", "tanh", "relu", "sigmoid"], {"tanh"}))
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_recurrence(kind: Any, activation: str) -> None:
-    """h = act(A x_1 h x_2 x + V h + U x + b), the tensor whole; of a BIRNN only the first term."""
-    layer, x = make(kind, 3, 4, activation=activation), torch.randn(5, 2, 3, dtype=F64)
+def test_the_recurrence(kind: Any, activation: str, residual: bool) -> None:
+    """h = act(A x_1 h x_2 x + V h + U x + b), the tensor whole; of a BIRNN only the first term; the input is added to
+    either if ``residual``."""
+    size = 4 if residual else 3
+    layer = make(kind, size, 4, activation=activation, residual=residual)
+    x = torch.randn(5, 2, size, dtype=F64)
     cell = layer.cells[0]
     act = {"identity": lambda z: z, "tanh": torch.tanh, "relu": torch.relu, "sigmoid": torch.sigmoid}[activation]
     h = torch.full((2, 4), 0.0 if cell.linear else 1.0, dtype=F64)
     for t in range(5):
         z = torch.einsum("ijk,bi,bj->bk", cell.full_tensor(), h, x[t])
-        h = act(z + h @ cell.weight_hh.mT + x[t] @ cell.weight_ih.mT + cell.bias if cell.linear else z)
+        z = z + h @ cell.weight_hh.mT + x[t] @ cell.weight_ih.mT + cell.bias if cell.linear else z
+        h = act(z + x[t] if residual else z)
     torch.testing.assert_close(layer(x)[0][-1], h, rtol=1e-12, atol=1e-12)
 
 

@@ -285,3 +285,11 @@ def test_errors_stay_with_their_exponents() -> None:
     assert found.errors == pytest.approx(blocks)
     assert found.running[1] == pytest.approx([loud[:2].mean(), quiet[:2].mean()])
     assert (found.steps, found.burn_in, found.interval, found.size) == (32, 3, 2, 2)
+
+
+def test_a_step_that_forgets_everything() -> None:
+    """It depends on neither state nor input: every direction dies at once."""
+    found = lyapunov(lambda h, x: torch.ones_like(h), torch.ones(1, 3).double(), none(1, 20))
+    assert found.exponents.tolist() == [-math.inf] * 3
+    assert (found.dead, found.dimension) == (3, 0.0)
+    assert "every small difference of the state dies after some steps" in found.words()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,18 @@ def test_each_unit_has_its_own_rank(unit: int) -> None:
     model = Returns(lambda x: torch.cat([x.cumsum(1) ** power for power in (1, 2, 3)], -1))
     numbers = torch.tensor([[0.1], [1.0], [-0.7]], dtype=torch.float64)
     assert separation_rank(Subject(model.double(), 1, batch_first=True), templates=numbers, unit=unit).rank == unit + 2
+
+
+def test_the_singular_values_are_those_of_the_middle() -> None:
+    """The sign of a weighted sum at +-1: all rows and columns have one length already, at every split."""
+    weights = np.array([1.0, 2.0, 2.0, 1.5, 0.25])
+    many = torch.from_numpy(weights).repeat(4)
+    found = rank_of(lambda x: (x @ many[: x.shape[1]]).sign(), [-1.0, 1.0], length=5)
+    signs = np.sign(np.array([*product([-1.0, 1.0], repeat=5)]) @ weights)
+    assert found.by_split == {s: np.linalg.matrix_rank(signs.reshape(2**s, -1)) for s in (1, 2, 3, 4)}
+    values = np.linalg.svd(signs.reshape(4, 8), compute_uv=False)
+    np.testing.assert_allclose(found.singular, values / values[0], atol=1e-12)
+    assert (found.rank, found.side) == (found.by_split[2], (4, 8))
 
 
 def test_lines_of_the_figures() -> None:

@@ -154,6 +154,18 @@ def test_a_network_of_symbols_reads_vectors(embedding: int) -> None:
     assert not any(_facts(network)["hooks"])  # it reads symbols again
 
 
+@pytest.mark.parametrize("embedding", [0, 5])
+def test_a_network_of_symbols_that_fails_reads_symbols_again(embedding: int) -> None:
+    network = make_network(Settings.of(PAutomaC(), "exprnn", hidden=6, embedding=embedding))
+    subject = Subject(network)
+    fails = network.head.register_forward_hook(lambda *_: 1 / 0)
+    vectors = nn.functional.one_hot(torch.zeros(3, 2, dtype=torch.int64), subject.input_size).float()
+    with pytest.raises(ShapeError, match=r"refused inputs of shape .*: ZeroDivisionError"):
+        subject.outputs(vectors)
+    fails.remove()
+    assert not any(_facts(network)["hooks"])
+
+
 def test_a_network_of_numbers() -> None:
     subject = Subject(make_network(Settings.of(Copy(5, 2), "lstm", hidden=6)))
     assert (subject.input_size, subject.output_size, subject.state_size, subject.symbols) == (10, 9, 12, False)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.relational.references import context_norm
 
 from engram.errors import OptionError, ShapeError
-from engram.relational import ContextNorm
+from engram.relational import ContextNorm, Sparse
 
 
 @given(st.lists(st.integers(2, 5), min_size=1, max_size=4), st.integers(1, 4), st.integers(0, 9))
@@ -54,3 +54,10 @@ def test_bad_input() -> None:
         ContextNorm(3, (1, 3))
     with pytest.raises(ShapeError, match="needs at least 2, got 1: use context='off'"):
         ContextNorm(3)(torch.randn(1, 4, 3))
+
+
+def test_the_sizes_are_said() -> None:
+    assert repr(ContextNorm(4, (3, 2))) == "ContextNorm(4, segments=3 + 2)"
+    assert repr(ContextNorm(4)) == "ContextNorm(4, segments=whole)"
+    assert repr(Sparse(4, 0.25)) == "Sparse(4, strength=0.25, on='codes')"
+    assert repr(Sparse(4, 1e-4, "weights")) == "Sparse(4, strength=0.0001, on='weights')"

@@ -66,6 +66,22 @@ class TestMix:
         part(torch.randn(4, 8, 3)).square().sum().backward()
         assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in part.parameters())
 
+    def test_the_larger_wins_in_evaluation(self) -> None:
+        """Of the products of k_r with the query of all codes, one after the other."""
+        part, codes = Similarity(3, 4, "mix").eval(), torch.randn(4, 8, 3)
+        for b, chosen in enumerate(part.choice(codes).tolist()):
+            query = part.query.weight @ torch.cat([codes[t, b] for t in range(4)])
+            first, second = (float((key @ query).detach()) for key in part.signatures)
+            assert chosen == ([1, 0] if first > second else [0, 1])
+
+    def test_training_is_random(self) -> None:
+        """At temperature 1 rule r wins with the probability of the softmax: near 1/2 for equal rules."""
+        part = Similarity(3, 4, "mix").train()
+        with torch.no_grad():
+            part.signatures.zero_()
+        won = part.choice(torch.randn(4, 4000, 3))[:, 0].mean().item()
+        assert abs(won - 0.5) < 5 * 0.5 / 4000**0.5
+
     def test_evaluation_is_not_random(self) -> None:
         part, codes = Similarity(3, 4, "mix").eval(), torch.randn(4, 8, 3)
         assert torch.equal(part(codes), part(codes))

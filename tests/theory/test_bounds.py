@@ -1,5 +1,6 @@
 """The bounds by value, at sizes that were worked out by hand or by another program."""
 
+from itertools import count, product
 from math import comb
 
 import pytest
@@ -44,3 +45,13 @@ def test_the_conjecture(modes: int, channels: int, steps: int, depth: int, bound
 
 def test_depth_one() -> None:
     assert [bounds.rac_shallow(*sizes) for sizes in ((4, 3, 6), (2, 5, 4), (2, 5, 10**9))] == [3, 4, 5]
+
+
+def test_enough_templates_by_trying_all() -> None:
+    """The first K from M on that the upper bound allows; the first grid that is too large if none below is enough."""
+    for modes, channels, half, depth in product(range(1, 5), range(1, 4), (1, 2, 3), (1, 2, 3, 4)):
+        for most in (1, 9, 24, 300):
+            sizes = modes, channels, 2 * half, depth
+            wanted = bounds.rac_conjecture(*sizes)
+            tried = (k for k in count(modes) if k**half > most or bounds.rac_upper(*sizes, k) >= wanted)
+            assert bounds.enough_templates(*sizes, max_side=most) == next(tried), (sizes, most)

@@ -81,13 +81,7 @@ def deepen(layer: RNN) -> RNN:
     The layers below keep their weights. Matrices under a map become ordinary parameters, since no map contains V = 0.
     """
     _check(layer, ("identity", "relu"), "deepened: the added layer would apply it to its own outputs")
-    deeper = _like(layer, layer.hidden_size, layer.num_layers + 1)
-    for cell, below in zip(deeper.cells, layer.cells, strict=False):
-        cell.weight_ih.copy_(below.weight_ih)
-        cell.weight_hh.copy_(below.weight_hh)
-        for name in ("bias", "start"):
-            if getattr(cell, name) is not None:
-                getattr(cell, name).copy_(getattr(below, name))
+    deeper = _like(layer, layer.hidden_size, layer.num_layers + 1)  # with all numbers of the layers below
     for direction, cell in enumerate(deeper.cells[len(layer.cells) :]):
         for weight in cell.parameters():
             weight.zero_()

@@ -15,7 +15,11 @@ Rotation = tuple[int, float, float]  # first coordinate of the pair, theta, phi
 
 
 def decompose(matrix: Tensor) -> tuple[list[Rotation], list[complex]]:
-    """W = D R_k ... R_2 R_1; returns [R_1, R_2, ...] and the diagonal of D. Double precision."""
+    """W = D R_k ... R_2 R_1; returns [R_1, R_2, ...] and the diagonal of D. Double precision.
+
+    Of a real W, whose determinant is 1, D is the identity: each rotation leaves a positive number on the diagonal in
+    the row or column that it has done with, so all but one are 1, and that one is the determinant.
+    """
     w = matrix.detach().cpu().to(torch.complex128 if matrix.is_complex() else torch.float64).clone()
     n = len(w)
     right: list[Rotation] = []
@@ -42,7 +46,7 @@ def decompose(matrix: Tensor) -> tuple[list[Rotation], list[complex]]:
             right.append((a, theta, cmath.phase(-d[a + 1] / d[a])))
             d[a + 1] = -cmath.exp(-1j * phi) * d[a]
         else:
-            right.append((a, -theta if d[a].real * d[a + 1].real > 0 else theta, 0.0))
+            right.append((a, -theta, 0.0))
     return right, d
 
 
@@ -74,18 +78,3 @@ def brick_wall(rotations: list[Rotation], size: int, layers: int) -> tuple[Tenso
         theta[layer, a], phi[layer, a] = angle, phase
         busy[a] = busy[a + 1] = layer + 1
     return theta, phi
-
-
-def absorb_signs(theta: Tensor, signs: list[float]) -> None:
-    """Work a diagonal of signs with product one, on the left of the wall, into its angles (in place; real form)."""
-    layers, size = theta.shape
-    sign = 1.0
-    for a in range(size - 1):
-        sign *= signs[a]
-        if sign < 0:  # flip coordinates a and a+1: -R(theta) = R(theta + pi)
-            own = layers - 1 if (layers - 1 - a) % 2 == 0 else layers - 2
-            theta[own, a] += math.pi
-            if own == layers - 2:  # on the way in, the flip passes the neighbours in the last layer and turns them over
-                for neighbour in (a - 1, a + 1):
-                    if 0 <= neighbour < size - 1:
-                        theta[layers - 1, neighbour] *= -1

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram.errors import DTypeError, ManifoldError, OptionError, check_size
-from engram.maps._clements import absorb_signs, brick_wall, decompose
+from engram.maps._clements import brick_wall, decompose
 from engram.maps._map import FreeParameters
 from engram.maps._polar import orthogonality_error
 from engram.maps._solved import Solved
@@ -123,8 +123,6 @@ class Givens(Solved):
         if wall is None:
             raise ManifoldError(f"this matrix does not fit into {self.layers} layers of rotations")
         theta, phi = wall
-        if not self.complex:
-            absorb_signs(theta, [x.real for x in d])
         used = (self.side[: self.size] < 0).cpu()
         unused = self.rotations - int(used.sum())  # layers beyond N stay at angle zero
         angles = [F.pad(table[used], (0, unused)) for table in ((theta, phi) if self.complex else (theta,))]

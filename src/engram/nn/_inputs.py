@@ -109,8 +109,8 @@ def check_finite(data: Tensor) -> None:
         )
 
 
-def check_dropout(dropout: float) -> float:
+def check_dropout(dropout: float, name: str = "dropout") -> float:
     """A probability below one."""
     if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
-        raise OptionError(f"dropout must be a number in [0, 1), the probability of dropping a unit; got {dropout!r}")
+        raise OptionError(f"{name} must be a number in [0, 1), the probability of dropping a unit; got {dropout!r}")
     return float(dropout)

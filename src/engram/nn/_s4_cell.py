@@ -93,7 +93,7 @@ class S4DCell(BareCell):
         super().__init__(input_size, hidden_size, laws=laws, device=device, dtype=dtype)
         self.prenorm, self.two_sided = prenorm, two_sided
         self.mode, self.norm_type = check_choice("mode", mode, MODES), check_choice("norm", norm, NORMS)
-        self.block_dropout = check_dropout(block_dropout)
+        self.block_dropout = check_dropout(block_dropout, "block_dropout")
         kind: dict[str, Any] = {"device": device, "dtype": dtype}
         self.encoder = nn.Identity() if input_size == hidden_size else nn.Linear(input_size, hidden_size, bias, **kind)
         self.norm = None if norm == "none" else NORMS[norm](hidden_size, **kind)
