@@ -368,3 +368,60 @@ def test_no_column_is_there_twice(tmp_path: Path) -> None:
     head = compare_csv(compare_runs(folders)).splitlines()[0].split(",")
     assert {"task", "model"} <= {*head}
     assert len(head) == len(set(head))
+
+
+# What is damaged
+
+
+def test_a_file_that_becomes_a_link_is_not_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After it was found to be none."""
+    run = make_run(tmp_path / "run")
+    real = archiving.contents
+
+    def and_link(folder: Path) -> Any:
+        found = real(folder)
+        (folder / "stdout.log").unlink()
+        (folder / "stdout.log").symlink_to(tmp_path / "outside")
+        return found
+
+    (tmp_path / "outside").write_text("mine")
+    monkeypatch.setattr(archiving, "contents", and_link)
+    with pytest.raises(RunError, match=r"stdout\.log: it is a symbolic link"):
+        archive_run(run)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside", "run"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"hidden": "64"}, {"score": "0.5"}, {"status": None}, {"more": 1}, {"step": 1.5}, {"reason": 3}]
+)
+def test_a_row_of_the_index_of_another_form_is_read_again(change: dict[str, Any], tmp_path: Path) -> None:
+    make_run(tmp_path / "run")
+    (before,) = list_runs(tmp_path)
+    ((name, entry),) = index.read_index(tmp_path).items()
+    values = json.loads(entry.row)
+    index.write_index(tmp_path, {name: entry._replace(row=json.dumps({**values, **change}))})
+    assert list_runs(tmp_path) == [before]
+    index.write_index(tmp_path, {name: entry._replace(row=json.dumps({**values, "score": 1, "created": 5}))})
+    (whole,) = list_runs(tmp_path)  # of a number that may have digits, a whole one is one too
+    assert (whole.score, whole.created) == (1, 5)
+    assert len(whole.settings) == len(before.settings) > 9
+
+
+def test_lists_without_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An SQLite that cannot write to memory is no reason to fail."""
+    make_run(tmp_path / "run")
+
+    def fails(entries: Any) -> bytes:
+        raise AttributeError("serialize")
+
+    monkeypatch.setattr(index, "_packed", fails)
+    assert index.write_index(tmp_path, {}) is None
+    assert [row.name for row in list_runs(tmp_path)] == ["run"]
+    assert not index.read_index(tmp_path)
+
+
+def test_metrics_that_cannot_be_read_leave_what_run_json_says(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", status="running")
+    (folder / "metrics.jsonl").write_text("[1]\n")
+    row = read_row(folder, "run")
+    assert (row.status, row.score, row.step, row.seconds, row.task) == ("running", None, None, None, "copy")

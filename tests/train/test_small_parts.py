@@ -11,11 +11,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from engram.errors import DTypeError, OptionError, RunError, StoppedError
+from engram.errors import DivergedError, DTypeError, OptionError, RunError, StoppedError
 from engram.maps import StiefelStep
 from engram.tasks import Batch, Copy
-from engram.train import RunDirectory, Settings, make_fabric, make_network, resume, settings_from_flat, train
+from engram.train import (
+    RUN_FILES,
+    RunDirectory,
+    Settings,
+    make_fabric,
+    make_network,
+    resume,
+    settings_from_flat,
+    train,
+    train_together,
+)
 from engram.train import _checkpoint as checkpoints
+from engram.train import _directory as directories
 from engram.train import _fabric as fabrics
 from engram.train import _find_lr as rates
 from engram.train import _report as reports
@@ -23,6 +34,7 @@ from engram.train._checkpoint import Checkpoint, load, pack, save, unpack
 from engram.train._evaluate import place
 from engram.train._files import AppendedFile, resume_command
 from engram.train._loop import Loop
+from engram.train._members import Members, together_steps
 from engram.train._optimizer import Optimizers
 from engram.train._report import Report
 from engram.train._trained import _check_fit
@@ -357,3 +369,130 @@ def test_a_report_that_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr() == ("", "")
     assert (tmp_path / "stdout.log").read_text() == "something\n"
     assert report.log.file.closed
+
+
+# Traps, and states that do not fit
+
+
+@pytest.mark.parametrize("name", [*RUN_FILES, *(f"{name}.new" for name in RUN_FILES), "tensorboard/events.1"])
+def test_no_file_of_a_run_may_be_a_link(name: str, tmp_path: Path) -> None:
+    """It may lead out; neither where a run is made, nor where one is opened."""
+    run = RunDirectory.create(tmp_path / "run", settings_of()).folder
+    (tmp_path / "outside").write_text("mine")
+    for folder in (tmp_path / "new", run):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(tmp_path / "outside")
+        with pytest.raises(RunError, match="is not of a run: it is a symbolic link"):
+            RunDirectory(run) if folder == run else RunDirectory.create(folder, settings_of())
+    assert (tmp_path / "outside").read_text() == "mine"
+
+
+def test_events_are_in_a_folder_of_the_run(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", settings_of()).folder
+    (tmp_path / "outside").mkdir()
+    for make in (lambda path: path.symlink_to(tmp_path / "outside"), lambda path: path.touch()):
+        make(run / "tensorboard")
+        with pytest.raises(RunError, match="tensorboard is not of a run: it must be a folder, and not a link to one"):
+            RunDirectory(run)
+        (run / "tensorboard").unlink()
+    (run / "tensorboard").mkdir()
+    assert RunDirectory(run).status == "new"
+
+
+def test_a_task_whose_data_is_not_here(tmp_path: Path) -> None:
+    """Its metric is known, what is reached by chance is not."""
+
+    class Away(Copy):
+        @property
+        def chance(self) -> float:
+            raise OptionError("its files are not here")
+
+    assert directories._floor(Away(5)) == {"metric": "accuracy"}
+    assert directories._floor(Copy(5)).keys() == {"metric", "chance", "memoryless_baseline"}
+
+
+def changed(state: Any, change: str) -> Any:
+    """A state of Adam with one thing wrong."""
+    group, kept = state["param_groups"][0], state["state"][0]
+    if change.startswith("lr "):
+        group["lr"] = float(change.partition(" ")[2])
+    elif change == "decay":
+        group["weight_decay"] = 0.5
+    elif change == "a moment less":
+        del kept["exp_avg"]
+    elif change == "a moment more":
+        kept["more"] = kept["exp_avg"]
+    elif change == "a shape":
+        kept["exp_avg_sq"] = torch.zeros(3)
+    elif change.startswith("step "):
+        kept["step"] = torch.tensor(float(change.partition(" ")[2]))
+    return state
+
+
+STATES = {"as it is": True, "lr 0.5": True, "lr 0.25": True, "lr 0.0": True, "step 7": True, "step 0": True}
+STATES |= dict.fromkeys(("lr 0.75", "lr -0.1", "lr nan", "decay", "a moment less", "a moment more", "a shape"), False)
+STATES |= dict.fromkeys(("step 1.5", "step -1", "step nan"), False)
+
+
+@pytest.mark.parametrize("change", STATES)
+def test_states_of_an_optimiser(change: str) -> None:
+    """A rate may have fallen; nothing else may have changed, and moments are of the parameters' shapes."""
+    loop = Loop(settings_of(lr=0.5), make_fabric(settings_of()))
+    loop.train_step()
+    state = changed(loop.optimizers.all[0].state_dict(), change)
+    if STATES[change]:
+        loop.optimizers.restore([state])
+    else:
+        with pytest.raises((ValueError, LookupError, OverflowError)):
+            loop.optimizers.restore([state])
+
+
+def test_a_disk_that_is_full_is_the_reason(tmp_path: Path) -> None:
+    """Of whatever stops a run in words, and of one of several whose validation is not finite."""
+
+    def full(*_: object) -> None:
+        raise StoppedError("no room")
+
+    with pytest.raises(StoppedError, match="no room"):
+        train(settings_of(), tmp_path, "run", tell=full)
+    facts = RunDirectory(tmp_path / "run").facts
+    assert (facts["status"], facts["reason"], facts["diverged"]) == ("failed", "no room", False)
+
+
+def test_a_member_whose_validation_is_not_finite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails alone."""
+    real = Loop.validate
+
+    def validate(self: Loop, *args: Any) -> dict[str, float]:
+        if self.settings.seed == 1:
+            raise DivergedError("the validation loss is nan after step 2")
+        return real(self, *args)
+
+    monkeypatch.setattr(Loop, "validate", validate)
+    settings = [settings_of(seed=seed, validate_every=2, valid_samples=4, steps=4) for seed in range(3)]
+    runs = train_together(settings, [tmp_path / str(k) for k in range(3)])
+    assert [(run.status, run.facts["step"]) for run in runs] == [("done", 4), ("failed", 2), ("done", 4)]
+    assert runs[1].facts["diverged"] is True
+
+
+def test_steps_without_files() -> None:
+    """What a measurement calls: the same steps as those of a run."""
+    settings = [settings_of(seed=seed) for seed in range(2)]
+    seen: list[tuple[int, float]] = []
+    real = Members.train_step
+
+    def watched(self: Members) -> Any:
+        taken = real(self)
+        seen.extend((e, each.loss) for e, each in enumerate(taken))
+        return taken
+
+    with pytest.MonkeyPatch.context() as patch, together_steps(settings) as step:
+        patch.setattr(Members, "train_step", watched)
+        step(2)
+        step(1)
+    for e, own in enumerate(settings):
+        loop = Loop(own, make_fabric(own))
+        losses = [loop.train_step()[0] for _ in range(3)]
+        assert [loss for k, loss in seen if k == e] == pytest.approx(losses, rel=1e-4)  # float32, of 25 steps in time
