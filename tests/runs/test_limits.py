@@ -425,3 +425,13 @@ def test_metrics_that_cannot_be_read_leave_what_run_json_says(tmp_path: Path) ->
     (folder / "metrics.jsonl").write_text("[1]\n")
     row = read_row(folder, "run")
     assert (row.status, row.score, row.step, row.seconds, row.task) == ("running", None, None, None, "copy")
+
+
+def test_the_median_is_in_the_order_of_the_steps(tmp_path: Path) -> None:
+    """Also where one run was validated between two validations of the other."""
+    for name, steps in (("a", (10, 30)), ("b", (20, 40))):
+        folder = make_run(tmp_path / name)
+        lines = [{"step": step, "split": "valid", "loss": 1.0 * step, "seconds": 1.0} for step in steps]
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (group,) = compare_runs([tmp_path / "a", tmp_path / "b"]).groups
+    assert group.median("loss") == [(10, 10.0), (20, 20.0), (30, 30.0), (40, 40.0)]

@@ -112,6 +112,7 @@ def test_when_a_run_was_made(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", settings_of(), "engram train copy")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}", run.facts["created"])
     assert (run.status, run.facts["command"], run.facts["seed"]) == ("new", "engram train copy", 0)
+    assert run.facts["versions"].keys() == {"engram", "torch", "python", "machine", "loop"}
     before = dict(run.facts)
     run.note(status="failed", odd=3)
     assert json.loads((run.folder / "run.json").read_text()) == {**before, "status": "failed", "odd": 3}
