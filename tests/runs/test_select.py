@@ -1,5 +1,7 @@
 """Which rows, in which order."""
 
+from typing import Any
+
 import pytest
 
 from engram.errors import OptionError
@@ -63,3 +65,28 @@ def test_unknown_names(rows: list[Row]) -> None:
         select(rows, sort="-scoer")
     assert select(rows, "rho>3 and task=copy", also=["rho"]) == []
     assert select([], "anything=3", "whatever") == []
+
+
+def test_no_rows_know_no_names() -> None:
+    """So none is wrong; and a name that is known elsewhere can be sorted by, though no row has it."""
+    assert select([], "anything=3", sort="-whatever") == []
+    rows = [Row("a", "new"), Row("b", "done")]
+    assert select(rows, sort="rho", also=["rho"]) == rows
+    with pytest.raises(OptionError, match="unknown name 'rho' to sort by"):
+        select(rows, sort="rho")
+
+
+def test_what_is_sorted() -> None:
+    """Numbers, then texts; what is empty last; equal ones in the order in which they came."""
+    values: list[Any] = ["b", 2, None, "", "a", 0, -1.5, 2.0, True]
+    rows = [Row(str(k), "done", settings={"x": value}) for k, value in enumerate(values)]
+    assert [row.name for row in select(rows, sort="x")] == [*"658174023"]
+    assert [row.name for row in select(rows, sort="-x")] == [*"041785623"]
+    assert [row.name for row in select(rows)] == [*"012345678"]
+
+
+def test_a_score_goes_before_a_setting_of_its_name() -> None:
+    row = Row("a", "done", task="copy", settings={"task": "x", "test_loss": 3, "lr": 1}, scores={"test_loss": 0.5})
+    assert [row.get(name) for name in ("task", "test_loss", "lr", "none")] == ["copy", 0.5, 1, None]
+    assert row.flat() == {**row.flat(), "task": "copy", "test_loss": 0.5, "lr": 1, "name": "a"}
+    assert "settings" not in row.flat()

@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import subprocess
+import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -137,12 +139,12 @@ def test_as_many_workers_as_the_cores_have_room_for(
     assert Local(workers, threads).slots == slots
 
 
-def test_a_worker_has_the_threads_of_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_has_the_threads_of_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
 
     class Ended:
         def __init__(self, words: list[str], **options: Any) -> None:
-            asked.update(options)
+            asked.update(options, words=words)
             self.stdin, self.stdout, self.returncode = io.StringIO(), ['{"number": 1, "results": []}\n', '{"numb'], 0
 
         def __enter__(self) -> Any:
@@ -159,8 +161,16 @@ def test_a_worker_has_the_threads_of_its_runs(monkeypatch: pytest.MonkeyPatch) -
     engine.submit(1, {"runs": []}, [0])
     assert [asked["env"][name] for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")] == ["3", "3"]
     assert asked["start_new_session"] is True
+    assert asked["words"] == [sys.executable, "-P", "-m", "engram.sweep._worker"]
+    assert asked["env"]["PYTHONPATH"] == os.pathsep.join(filter(None, sys.path))  # it imports what we import
+    assert asked["stderr"] == subprocess.DEVNULL
     assert json.loads(engine.workers[0].process.stdin.getvalue()) == {"number": 1, "job": {"runs": []}, "stale": [0]}  # type: ignore[union-attr]
     engine.close()
+    engine = Local(1, log=tmp_path / "log")
+    engine.submit(1, {"runs": []}, [0])
+    engine.close()
+    assert Path(asked["stderr"].name) == tmp_path / "log"
+    assert asked["stderr"].closed  # here; the process has its own
 
 
 def test_progress_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

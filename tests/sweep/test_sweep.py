@@ -155,6 +155,11 @@ def forge_result(folder: Path) -> None:
     (folder / "result.json").write_bytes(sealed(found | {"results": {"test": ["loss"]}}))
 
 
+def forge_parameters(folder: Path) -> None:
+    found = unseal(json.loads((folder / "result.json").read_text()))
+    (folder / "result.json").write_bytes(sealed(found | {"parameters": "many"}))
+
+
 def leave_dead_lease(folder: Path) -> None:
     (folder / "result.json").unlink()
     (folder / "lease.1").write_text(json.dumps(dead_process()))
@@ -162,7 +167,7 @@ def leave_dead_lease(folder: Path) -> None:
 
 FAULTS = [
     spoil_result, remove_result, remove_run, spoil_facts, spoil_checkpoint, change_result, forge_result,
-    leave_dead_lease,
+    forge_parameters, leave_dead_lease,
 ]  # fmt: skip
 
 

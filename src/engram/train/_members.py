@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
+from torch.nn.modules.batchnorm import _NormBase
 
 from engram.errors import DivergedError
 from engram.maps import Map, leave, mapped_weights, together
@@ -29,6 +30,21 @@ class Taken(NamedTuple):
     loss: float
     scores: Callable[[], dict[str, float]]
     fault: DivergedError | None = None
+
+
+class Place(NamedTuple):
+    """Where the network holds a tensor of which each member has its own.
+
+    held, name: the dictionary of a module and the name in it. stacked: those of all members. before: the network's own.
+    is_running: statistics that a normalisation of torch updates in each call; under vmap it does so only in tensors
+    without gaps, and loses it in others.
+    """
+
+    held: dict[str, Any]
+    name: str
+    stacked: Tensor
+    before: Tensor
+    is_running: bool
 
 
 class Members:
@@ -88,24 +104,27 @@ class Members:
     def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
         """What the networks give, ``(E, S, B, C)``: one call of the network with each member's numbers in it; and the
         penalties that depend on that call, ``(E)``, if there are any."""
+        given = [place.stacked.contiguous() if place.is_running else place.stacked for place in self.places]
         try:
             with together(len(self.loops)) as each:
-                for held, name, stacked, _ in self.places:
-                    held[name] = each(stacked)
+                for place, rows in zip(self.places, given, strict=True):
+                    place.held[place.name] = each(rows)
                 outputs = leave(self.network(each(inputs))[0])
                 penalty = self.network.penalty_of_call()
                 return outputs, None if penalty is None else leave(penalty)
         finally:
-            for held, name, _, before in self.places:
-                held[name] = before
+            for place, rows in zip(self.places, given, strict=True):
+                place.held[place.name] = place.before
+                if place.is_running:
+                    place.stacked.copy_(rows)
 
-    def _places(self) -> list[tuple[dict[str, Any], str, Tensor, Tensor]]:
-        """Where the network holds what differs from member to member, and what it holds there itself."""
+    def _places(self) -> "list[Place]":
+        """Where the network holds what differs from member to member."""
         stacked = {**self.stacked.parameters, **self.stacked.frozen, **self.stacked.buffers}
         named = {id(t): stacked.get(name) for name, t in self.network.named_parameters()}
         named |= {id(t): stacked.get(name) for name, t in self.network.named_buffers()}
         return [
-            (held, name, found, tensor)
+            Place(held, name, found, tensor, held is module._buffers and isinstance(module, _NormBase))
             for module in self.network.modules()
             for held in (module._parameters, module._buffers)
             for name, tensor in held.items()
