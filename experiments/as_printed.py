@@ -67,7 +67,7 @@ def glorot_vector(weight: Tensor, cell: Any) -> None:
 
 
 START_OF_ATTENTION = {"weight_hh": Orthogonal("henaff"), "weight_ih": glorot_normal, "weight_align": glorot_vector}
-"""As in the program of Kerg et al. 2020, whose W_q and W_k start as ours."""
+"""As in the program of Kerg et al. 2020; its W_q and W_k start as engram's by default."""
 
 
 class HenaffRelRNN(RelRNN):
@@ -85,7 +85,7 @@ class HenaffRelRNN(RelRNN):
 
 
 class HenaffMemRNN(MemRNN):
-    """The MemRNN of that program, likewise."""
+    """The MemRNN of that program: W_hh starts orthogonal, and ``combine`` is a mean."""
 
     laws = START_OF_ATTENTION
 

@@ -92,9 +92,9 @@ def trade_off(path: Path, folders: list[str]) -> None:
     found: dict[str, list[dict[str, float]]] = {}
     for folder in folders:
         settings, network = opened(folder)
-        name = NAMES[settings.model.label]
+        name = NAMES.get(settings.model.label, settings.model.label)
         if name not in ("RelRNN", "RelLSTM", "MemRNN", "SAB"):
-            name = "RNN" if "RNN" in name else "LSTM"
+            name = "RNN" if "rnn" in name.lower() else "LSTM"
         for delay in LENGTHS:
             task = type(settings.task)(**{**settings.task.options(), "delay": delay})
             norms = [math.log(max(norm, 1e-30)) for norm in gradient_norms(network, sampled(task))]

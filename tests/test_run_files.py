@@ -68,7 +68,7 @@ def test_the_numbers_of_leases(tmp_path: Path) -> None:
     assert newest_lease(tmp_path) == 10
 
 
-@pytest.mark.parametrize("share", [-3, -1.9, -1.1, 0.5, 1.1, 1.9, 2.1, 100])
+@pytest.mark.parametrize("share", [-3, -1.5, -1.1, 0.5, 1.1, 1.5, 2.1, 100])
 def test_a_lease_is_fresh_for_twice_its_seconds(share: float, tmp_path: Path) -> None:
     """Before and after now, since clocks of machines differ. Of several leases the newest number counts."""
     now = time.time()

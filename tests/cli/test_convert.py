@@ -47,11 +47,18 @@ RUNS: dict[str, dict[str, Any]] = {
     "no bias, trained start": {"model": "linear-rnn", "options": {"bias": False, "initial_state": "trained"}},
     "a map": {"model": "exprnn", "options": {"activation": "identity"}},
     "one answer": {"model": "linear-rnn", "task": Copy(delay=3)},
+    "embedded": {"model": "linear-rnn", "task": PAutomaC(24), "embedding": 5},
 }
 
 
 CONVERTED = [*product(RUNS, ["flat", "deepen"])]
-QUICK = [("linear", "flat"), ("no bias, trained start", "deepen"), ("a map", "flat"), ("one answer", "deepen")]
+QUICK = [
+    ("linear", "flat"),
+    ("no bias, trained start", "deepen"),
+    ("a map", "flat"),
+    ("one answer", "deepen"),
+    ("embedded", "flat"),
+]
 
 
 @pytest.mark.parametrize(("case", "conversion"), slow_but(CONVERTED, QUICK))

@@ -111,3 +111,11 @@ def test_defaults_of_a_file_are_shown(tmp_path: object, capsys: pytest.CaptureFi
     said = help_of(capsys, "train", "--config", path)
     assert re.search(r"--hidden INT [^-]*\[default: 33\]", said)
     assert re.search(r"--delay INT [^-]*\[default: 7\]", said)
+
+
+@pytest.mark.parametrize(
+    "words", ["train --help copy", "train copy --help", "train copy -h --steps 3", "help train copy"]
+)
+def test_help_may_stand_anywhere(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split()) == 0
+    assert capsys.readouterr().out.startswith("Usage: engram train")

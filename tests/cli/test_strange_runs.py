@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from engram.cli import main
+from engram.cli._console import terminal
 from engram.tasks import Copy
 from engram.train import Settings, train
 from engram.train._directory import FILES
@@ -236,3 +237,11 @@ def test_sizes_without_end(flags: str, in_a_file: bool, tmp_path: Path, capsys: 
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_said_is_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder may be called so, and is shown with its whole name."""
+    for stderr in (False, True):
+        terminal(stderr).print("runs/[red]x[/red] :smile: 3 [link=a]b")
+    said = capsys.readouterr()
+    assert said.out == said.err == "runs/[red]x[/red] :smile: 3 [link=a]b\n"

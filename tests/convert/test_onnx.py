@@ -173,3 +173,13 @@ def test_sample_inputs() -> None:
         OptionError, match="the input of Linear is not known, only that of a Network or layer of engram"
     ):
         sample_input(nn.Linear(2, 2))
+
+
+def test_dropout_is_for_training_only(tmp_path: Path) -> None:
+    """The file is of the network as it answers, and the network goes on training."""
+    torch.manual_seed(0)
+    network = make_network(Copy(5), Model("rnn", hidden=6, layers=2, options={"dropout": 0.5}))
+    assert network.training
+    to_onnx(network, tmp_path / "a.onnx")
+    assert network.training
+    assert apart(network.eval(), tmp_path / "a.onnx") < 1e-5

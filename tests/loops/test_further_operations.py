@@ -63,6 +63,8 @@ IN_C: dict[str, Callable[[Tensor], Tensor]] = {
     "sums": lambda x: torch.cat([table(x).sum(1), table(x).sum(2), table(x).sum((1, 2))[:, None]], -1),
     "means": lambda x: torch.cat([table(x).mean(1), table(x).mean(2), table(x).mean((1, 2))[:, None]], -1),
     "largest and smallest": lambda x: torch.cat([x.amax(-1, keepdim=True), table(x).amin((1, 2))[:, None]], -1),
+    "largest of negative numbers": lambda x: torch.cat([(x - 4).amax(-1, keepdim=True), table(x - 4).amax(1)], -1),
+    "smallest of positive numbers": lambda x: torch.cat([(x + 4).amin(-1, keepdim=True), table(x + 4).amin(2)], -1),
     "with their places": lambda x: torch.cat(extremes(table(x), 1), -1),
     "variances": lambda x: torch.cat([table(x).var(d, correction=c) for d, c in ((1, 0), (2, 1))], -1),
     "softmax of large numbers": lambda x: (1000 * x).softmax(-1) + (1000 * x + 5000).softmax(-1),

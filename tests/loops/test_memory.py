@@ -1,10 +1,9 @@
 """Lent memory: reused, never lent twice, thread-safe, bounded, and freed on request."""
 
 import gc
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Event, Thread
+from threading import Barrier
 
 import pytest
 import torch
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from engram.loops import _memory, free_workspaces
-from engram.loops._fork_lock import ForkLock
 from engram.loops._memory import LARGE, empty
 
 LIKE = torch.empty(0)
@@ -154,27 +152,3 @@ def test_other_devices_are_left_to_torch() -> None:
     assert tensor.device.type == "meta"
     del tensor
     assert idle() == []
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_lock_that_a_thread_held_during_a_fork_is_free_in_the_child() -> None:
-    """The thread is not there any more, so nobody else would let it go. In the parent it is still held."""
-    lock, held, end = ForkLock(), Event(), Event()
-
-    def hold() -> None:
-        with lock, lock:  # twice, by one thread
-            held.set()
-            end.wait(60)
-
-    thread = Thread(target=hold)
-    thread.start()
-    assert held.wait(60)
-    child = os.fork()
-    if not child:
-        os._exit(0 if lock.lock.acquire(blocking=False) else 1)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    assert not lock.lock.acquire(blocking=False)
-    end.set()
-    thread.join()
-    assert lock.lock.acquire(blocking=False)

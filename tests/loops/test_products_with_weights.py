@@ -88,7 +88,7 @@ def test_equals_the_plain_loop(product: str, compiled: str) -> None:
 
 def test_they_are_traced() -> None:
     """All but one, for which einsum takes parts of rows as rows of a batch of one."""
-    for product in PRODUCTS.keys() - {"all three"}:
+    for product in PRODUCTS:
         cell = WeightsCell(SIZE, SIZE)
         cell.product = product
-        assert compiled_cell(cell).traced is not None, (product, compiled_cell(cell).reason)
+        assert (compiled_cell(cell).traced is not None) == (product != "all three"), compiled_cell(cell).reason

@@ -192,8 +192,10 @@ def test_a_lease_that_was_overwritten_is_lost(tmp_path: Path) -> None:
 def test_when_a_process_was_started() -> None:
     """Not before the one that started it; one that has ended, and that nobody has asked about, is gone."""
     with subprocess.Popen(["sleep", "60"]) as process:
-        assert int(module._started(process.pid)) >= int(module._started(os.getpid())) > 0
-        process.kill()
+        try:
+            assert int(module._started(process.pid)) >= int(module._started(os.getpid())) > 0
+        finally:
+            process.kill()
         until = time.monotonic() + 20
         while f"{process.pid} (sleep) Z" not in Path(f"/proc/{process.pid}/stat").read_text():
             assert time.monotonic() < until

@@ -272,15 +272,15 @@ def test_budgets_that_are_refused(write: Any, monkeypatch: pytest.MonkeyPatch) -
 
     with pytest.raises(OptionError, match="parameters decides the width, so that hidden cannot be given too"):
         make_plan(read_sweep(write("[base]\ntask = 'adding'\nmodel = 'rnn'\nparameters = 100\nhidden = 3")))
-    monkeypatch.setattr(budgets, "make_network", none)
-    budgets.parameters_of.cache_clear()
-    with pytest.raises(OptionError, match="reflections must be at most hidden"):
-        make_plan(read_sweep(write("[base]\ntask = 'adding'\nmodel = 'rnn'\nparameters = 100")))
-    assert max(made) == 2**11
-    module = torch.nn.Linear(1, 1)
-    monkeypatch.setattr(budgets, "make_network", lambda task, model: module)
-    budgets.parameters_of.cache_clear()
     try:
+        monkeypatch.setattr(budgets, "make_network", none)
+        budgets.parameters_of.cache_clear()
+        with pytest.raises(OptionError, match="reflections must be at most hidden"):
+            make_plan(read_sweep(write("[base]\ntask = 'adding'\nmodel = 'rnn'\nparameters = 100")))
+        assert max(made) == 2**11
+        module = torch.nn.Linear(1, 1)
+        monkeypatch.setattr(budgets, "make_network", lambda task, model: module)
+        budgets.parameters_of.cache_clear()
         with pytest.raises(OptionError, match="parameters = 100 allows a width above 65,536: give hidden instead"):
             make_plan(read_sweep(write("[base]\ntask = 'adding'\nmodel = 'rnn'\nparameters = 100")))
     finally:
@@ -693,6 +693,7 @@ def test_what_ray_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     ray = Cluster()
     monkeypatch.setitem(sys.modules, "ray", ray)  # type: ignore[arg-type]
     before = sys.stdout
+    monkeypatch.setattr(sys, "stdout", before)  # it is put back whatever fails
     engine = cluster.Ray("auto", threads=2, log=tmp_path / "log")
     assert (engine.slots, engine.own, sys.stdout is before) == (2, True, False)
     engine.submit(7, {"name": "a", "runs": []}, [0])

@@ -255,10 +255,12 @@ def test_a_server_that_drips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, si
     assert kept(tmp_path) == []
 
 
-def test_a_server_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Path) -> None:
-    monkeypatch.setattr(_download, "LARGEST", 1000)
-    put(site / "a.gz", bytes(5000))
-    with pytest.raises(DataError, match="it sends more than 1,000 bytes"):
+@pytest.mark.parametrize("size", [5000, 300_000])  # in one part, or in several, none of which is too long
+def test_a_server_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Path, size: int) -> None:
+    largest = 1000 if size == 5000 else 200_000
+    monkeypatch.setattr(_download, "LARGEST", largest)
+    put(site / "a.gz", bytes(size))
+    with pytest.raises(DataError, match=f"it sends more than {largest:,} bytes"):
         read("toy/a")
     assert kept(tmp_path) == []
 

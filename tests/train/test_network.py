@@ -171,3 +171,13 @@ def test_both_directions_have_read_everything(model: str) -> None:
         moved = (network.head.select(network.features(changed)[0]) - features).abs()[0]
         assert moved[:, :4].sum() > 0
         assert moved[:, 4:].sum() > 0
+
+
+def test_a_batch_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 sequences of 23 steps, of 10 numbers and 9 scores of 4 bytes: 34 MB."""
+    settings = Settings.of(Copy(3), hidden=2, layers=1, batch=20_000)
+    monkeypatch.setattr("engram.train._memory.free_memory", lambda: 35)
+    make_network(settings)
+    monkeypatch.setattr("engram.train._memory.free_memory", lambda: 33)
+    with pytest.raises(OptionError, match=r"a batch needs 34 MB or more .* 33 MB are free"):
+        make_network(settings)

@@ -45,6 +45,6 @@ def peak() -> float:
     try:  # Linux: ru_maxrss would count the parent's memory at the time of the fork
         lines = Path("/proc/self/status").read_text().splitlines()
         return int(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) / 1024
-    except OSError:
+    except (OSError, StopIteration):
         unit = 1024**2 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -129,6 +129,8 @@ class Lowering:
         if not self.gradient:
             raise self.error("rows of the batch are mixed")
         tensor = self.small.tensors[n]
+        if not tensor.numel():
+            raise self.error("a weight without any number")
         self.known[n] = self.graph.value(tuple(tensor.shape), tensor.dtype, False)
         self.graph.row_sums.append(RowSum(self.known[n], left, right, tuple(tensor.shape)))
 

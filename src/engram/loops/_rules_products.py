@@ -20,7 +20,7 @@ def mm(w: Lowering, call: Call) -> None:
 
 @rule(aten.mv.default)
 def mv(w: Lowering, call: Call) -> None:
-    """A number for each row; or, in a gradient, the rows in the proportions of such numbers, added up."""
+    """x @ v, a number for each row. In a gradient x.mT @ g, the sum of all rows, each times its number."""
     n, (a, b) = call.results[0], (ref.number for ref in call.args)
     left, right = w.place(a), w.place(b)
     if left and not right and left.axis == 0 and left.fold == 1:

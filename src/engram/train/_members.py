@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
-from torch.nn.modules.batchnorm import _NormBase
 
 from engram.errors import DivergedError
 from engram.maps import Map, leave, mapped_weights, together
@@ -36,15 +35,15 @@ class Place(NamedTuple):
     """Where the network holds a tensor of which each member has its own.
 
     held, name: the dictionary of a module and the name in it. stacked: those of all members. before: the network's own.
-    is_running: statistics that a normalisation of torch updates in each call; under vmap it does so only in tensors
-    without gaps, and loses it in others.
+    is_buffer: a call may change it, as a batch normalisation its running mean; under vmap torch does so only in a
+    tensor without gaps: of any other it changes a copy, which is then thrown away.
     """
 
     held: dict[str, Any]
     name: str
     stacked: Tensor
     before: Tensor
-    is_running: bool
+    is_buffer: bool
 
 
 class Members:
@@ -80,6 +79,7 @@ class Members:
         """One step of every member. A member whose loss or gradient is not finite stays as it was."""
         started = time.perf_counter()
         batch = self.batches.take(self.loops)
+        before = [(place.stacked, place.stacked.clone()) for place in self.places if place.is_buffer]
         outputs, penalties = self.outputs(batch.inputs)
         losses = self.task.losses(outputs, batch)
         self.stacked.differentiate((losses if penalties is None else losses + penalties).sum())
@@ -90,7 +90,10 @@ class Members:
         values = losses.tolist()
         norms = self._clip()
         faults = [self._fault(loop, *found) for loop, *found in zip(self.loops, values, *norms, strict=True)]
-        self._update([e for e, fault in enumerate(faults) if fault is not None])
+        bad = [e for e, fault in enumerate(faults) if fault is not None]
+        self._update(bad)
+        for rows, were in before:
+            rows[bad] = were[bad]
         found = outputs.detach()
         seconds = time.perf_counter() - started
         taken = []
@@ -104,7 +107,7 @@ class Members:
     def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
         """What the networks give, ``(E, S, B, C)``: one call of the network with each member's numbers in it; and the
         penalties that depend on that call, ``(E)``, if there are any."""
-        given = [place.stacked.contiguous() if place.is_running else place.stacked for place in self.places]
+        given = [place.stacked.contiguous() if place.is_buffer else place.stacked for place in self.places]
         try:
             with together(len(self.loops)) as each:
                 for place, rows in zip(self.places, given, strict=True):
@@ -115,7 +118,7 @@ class Members:
         finally:
             for place, rows in zip(self.places, given, strict=True):
                 place.held[place.name] = place.before
-                if place.is_running:
+                if rows is not place.stacked:
                     place.stacked.copy_(rows)
 
     def _places(self) -> "list[Place]":
@@ -124,7 +127,7 @@ class Members:
         named = {id(t): stacked.get(name) for name, t in self.network.named_parameters()}
         named |= {id(t): stacked.get(name) for name, t in self.network.named_buffers()}
         return [
-            Place(held, name, found, tensor, held is module._buffers and isinstance(module, _NormBase))
+            Place(held, name, found, tensor, held is module._buffers)
             for module in self.network.modules()
             for held in (module._parameters, module._buffers)
             for name, tensor in held.items()

@@ -279,3 +279,15 @@ def test_a_batch_of_too_few_trials_has_all_of_them() -> None:
 def test_fewer_training_trials(samples: int) -> None:
     trials = IdentityRules(50).trials("train", size=samples)
     assert len(trials.rows) == samples
+
+
+@pytest.mark.parametrize("name", ["same-different", "rmts", "dist3", "identity-rules"])
+def test_colours_follow_the_seed(name: str) -> None:
+    """Whatever torch's own random numbers are."""
+    task = make_task(name, holdout=50, spurious=True)
+    found = []
+    for own in (1, 2):
+        torch.manual_seed(own)
+        found.append(task.sample(40, torch.Generator().manual_seed(0)).inputs)
+    assert torch.equal(*found)
+    assert len(found[0].unique()) > 20  # of 40 trials of several objects, each with one of 100 colours
