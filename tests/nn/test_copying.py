@@ -172,3 +172,12 @@ def test_two_threads(layer: RNN) -> None:
     for values, right in zip(found, expected * 2, strict=True):
         for a, b in zip(values, right, strict=True):
             torch.testing.assert_close(a, b, atol=1e-12, rtol=0)  # the same sums
+
+
+def test_what_is_frozen_stays_frozen(layer: RNN) -> None:
+    """In a copy with other arguments; in one that is not, nothing is."""
+    frozen = [name for name, _ in layer.named_parameters()][::2]
+    for name in frozen:
+        layer.get_parameter(name).requires_grad_(False)
+    for other in (layer.replace(batch_first=True), copy.deepcopy(layer)):
+        assert [name for name, p in other.named_parameters() if not p.requires_grad] == frozen

@@ -59,7 +59,7 @@ def assign(module: nn.Module, name: str, value: Tensor) -> None:
 
 
 def copy_weights(cell: nn.Module, other: nn.Module) -> None:
-    """Give another cell the numbers of the weights, buffers and modules of this one that fit it."""
+    """Give another cell the numbers of the weights, buffers and modules of this one that fit it, frozen if they were."""
     mine, theirs = (getattr(module, "parametrizations", {}) for module in (cell, other))
     for name in {**cell._parameters, **cell._buffers, **dict(mine), **other._parameters}:
         value, place = getattr(cell, name, None), getattr(other, name, None)
@@ -69,12 +69,14 @@ def copy_weights(cell: nn.Module, other: nn.Module) -> None:
             theirs[name].load_state_dict(mine[name].state_dict())
         else:
             assign(other, name, value.detach().to(place))
-        if isinstance(value, nn.Parameter) and isinstance(place, nn.Parameter):
-            place.requires_grad_(value.requires_grad)
     for name, part in _other_modules(cell).items():
         same = other._modules.get(name)
         if part is not None and same is not None and _shapes(part) == _shapes(same):
             same.load_state_dict(part.state_dict())
+    own = dict(cell.named_parameters())  # also the free parameters of maps
+    for name, place in other.named_parameters():
+        if name in own and own[name].shape == place.shape:
+            place.requires_grad_(own[name].requires_grad)
 
 
 def _shapes(module: nn.Module) -> dict[str, torch.Size]:
