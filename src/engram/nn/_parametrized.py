@@ -59,7 +59,7 @@ def assign(module: nn.Module, name: str, value: Tensor) -> None:
 
 
 def copy_weights(cell: nn.Module, other: nn.Module) -> None:
-    """Give another cell the numbers of the weights, buffers and modules of this one that fit it, and freeze the same."""
+    """Give another cell the numbers of the weights, buffers and modules of this one that fit it, and freeze what is."""
     mine, theirs = (getattr(module, "parametrizations", {}) for module in (cell, other))
     for name in {**cell._parameters, **cell._buffers, **dict(mine), **other._parameters}:
         value, place = getattr(cell, name, None), getattr(other, name, None)
