@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from engram.errors import DTypeError, OptionError, ShapeError
 from engram.models import Embedding, Identity, Model, OneHot, OwnEncoder, PixelCNN, make_encoder, make_network
+from engram.models._encoders import encoder_for
 from engram.tasks import Batch, Copy, PennTreebank, Task
 
 
@@ -196,3 +197,9 @@ def test_an_encoder_that_mixes_rows_is_refused() -> None:
 
     with pytest.raises(ShapeError, match=r"must make a vector of each input.*it made \(1, 12\)"):
         OwnEncoder(Joined(), (3, 2, 2))
+
+
+@pytest.mark.parametrize(("encoder", "learns"), [("", True), ("learned", True), ("random", False)])
+def test_only_a_random_encoder_stays_as_it_is(encoder: str, learns: bool) -> None:
+    made = encoder_for(Images(), None, encoder)[0]()
+    assert {weight.requires_grad for weight in made.parameters()} == {learns}
