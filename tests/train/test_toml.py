@@ -34,6 +34,7 @@ def test_there_and_back(values: dict[str, Any]) -> None:
         ({"a": {"x": 1}, "b": 2}, "b = 2\n\n[a]\nx = 1\n"),
         ({"a": [{"x": 1}, {"x": 2}]}, "\n[[a]]\nx = 1\n\n[[a]]\nx = 2\n"),
         ({"a": "\x7f\n"}, 'a = "\\u007f\\n"\n'),
+        ({"model": {"options": {"x": None}, "z": None}}, '\n[model]\n\n[model.options]\nx = "None"\n'),
     ],
 )
 def test_texts(values: dict[str, Any], text: str) -> None:
