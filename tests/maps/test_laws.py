@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from scipy.stats import kstest
+from table_of_maps import FAMILY
 
 from engram.maps import (
     SKEW_LAWS,
@@ -170,3 +171,17 @@ def test_henaffs_turns_are_all_that_come_back() -> None:
     assert float((angle - angle.round()).abs().max()) < 1e-12
     assert (counts - 400).abs().max() < 4 * math.sqrt(400 * 0.8)
     assert henaff_copy(5, 7)[4].tolist() == [0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("name", [*FAMILY, "fourier"])
+def test_a_sample_follows_its_generator_alone(name: str) -> None:
+    """Whatever torch's own random numbers are, which stay as they are."""
+    make, found = {**FAMILY, "fourier": Fourier}[name], []
+    for own in (1, 2):
+        torch.manual_seed(own)
+        before = torch.get_rng_state()
+        made = make(9)
+        torch.set_rng_state(before)
+        found.append(made.sample(torch.Generator().manual_seed(0)))
+        assert torch.equal(torch.get_rng_state(), before)
+    assert found[0].equal(found[1])
