@@ -382,20 +382,6 @@ def test_what_the_sampler_is_asked(case: str) -> None:
     assert _suggested(sampler, "x", values) == asked
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"low": 3, "high": 3}, "low must be below high, got 3 and 3"),
-        ({"low": 1, "high": 3, "log": True, "step": 1}, "log needs a low above 0, and no step"),
-        ({"low": 0, "high": 3, "log": True}, "log needs a low above 0, and no step"),
-        ({"low": 0, "high": 3, "step": 0}, "step must be positive, got 0"),
-    ],
-)
-def test_ranges_that_are_refused(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(OptionError, match=words):
-        Range(**given)
-
-
 @pytest.mark.parametrize(("metric", "best"), [("valid_loss", 1), ("valid_accuracy", 3)])
 def test_the_best_trial_is_the_first_of_equal_ones(metric: str, best: int, write: Any) -> None:
     """In the direction of the score; one that ended at its rung has no value of its end."""
