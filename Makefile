@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## train two networks on the copying problem and see which one remembers
 	$(BIN)/engram demo
 
-test: $(STAMP) ## the fast tier of tests, about seven minutes on two cores
+test: $(STAMP) ## the fast tier of tests, about five minutes on two cores, seven the first time
 	$(PYTEST) -m "not slow"
 
 test-all: $(STAMP) ## every test, and the numeric ones as other processors run them
