@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engram.nn import LSTM, RNN, MemRNN, RelRNN, ScoRNN
+from engram.nn import LSTM, RNN, MemRNN, OrthInitRNN, RelLSTM, RelRNN, ScoRNN
 from engram.nn.laws import Constant, Glorot, Orthogonal, Uniform
 
 
@@ -67,7 +67,7 @@ def glorot_vector(weight: Tensor, cell: Any) -> None:
 
 
 START_OF_ATTENTION = {"weight_hh": Orthogonal("henaff"), "weight_ih": glorot_normal, "weight_align": glorot_vector}
-"""As in the program of Kerg et al. 2020; its W_q and W_k start as engram's by default."""
+"""As in the program of Kerg et al. 2020 for copying; its W_q and W_k start as engram's by default."""
 
 
 class HenaffRelRNN(RelRNN):
@@ -84,6 +84,31 @@ class HenaffRelRNN(RelRNN):
         )
 
 
+def kaiming_normal(weight: Tensor, cell: Any) -> None:
+    """N(0, 2/D) of a matrix (H, D)."""
+    nn.init.kaiming_normal_(weight)
+
+
+def linear_bias(weight: Tensor, cell: Any) -> None:
+    """U(-1/sqrt(D), 1/sqrt(D)), as of torch.nn.Linear(D, H)."""
+    weight.uniform_(-1 / math.sqrt(cell.input_size), 1 / math.sqrt(cell.input_size))
+
+
+class KaimingRelRNN(HenaffRelRNN):
+    """The RelRNN of that program on denoise, where W_ih starts Kaiming normal and b as torch's linear layers."""
+
+    laws = {**START_OF_ATTENTION, "weight_ih": kaiming_normal, "bias": linear_bias}  # noqa: RUF012
+
+
+class KaimingOrthRNN(OrthInitRNN):
+    """The orth-RNN of that program on denoise: W_hh Henaff's orthogonal matrix, W_ih and b as of KaimingRelRNN."""
+
+    laws = {"weight_ih": kaiming_normal, "bias": linear_bias}  # noqa: RUF012
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1) -> None:
+        super().__init__(input_size, hidden_size, num_layers, init="henaff")
+
+
 class HenaffMemRNN(MemRNN):
     """The MemRNN of that program: W_hh starts orthogonal, and ``combine`` is a mean."""
 
@@ -93,3 +118,15 @@ class HenaffMemRNN(MemRNN):
         self, input_size: int, hidden_size: int, num_layers: int = 1, *, combine: str = "mean", activation: str = "tanh"
     ) -> None:
         super().__init__(input_size, hidden_size, num_layers, combine=combine, activation=activation)
+
+
+class GlorotRelLSTM(RelLSTM):
+    """A RelLSTM that starts as that program's LSTM and RelRNN do: gates and v Glorot normal; ``combine`` is a mean."""
+
+    laws = {"weight_hh": glorot_gate, "weight_ih": glorot_gate, "weight_align": glorot_vector}  # noqa: RUF012
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, *, nu: int = 10, rho: int = 10,
+        screen: str = "relevance", combine: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, num_layers, nu=nu, rho=rho, screen=screen, combine=combine)

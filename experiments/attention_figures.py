@@ -60,35 +60,44 @@ def opened(folder: str) -> tuple[Any, Network]:
     return RunDirectory(Path(folder), ALLOW).settings, load_network(folder, allow=ALLOW)
 
 
+DEFAULTS = {"nu": 10, "rho": 10, "screen": "relevance"}
+
+
 def label(settings: Any) -> str:
-    """The model, and the sizes of its memory where they are not the usual."""
-    options = settings.model.options
-    sizes = [f"{name}={options[name]}" for name in ("nu", "rho", "screen") if name in options]
-    return ", ".join([settings.model.label, *sizes])
+    """What the thesis calls the model, and what of its memory is not as by default."""
+    options = {**DEFAULTS, **settings.model.options}
+    memory = [f"{name}={options[name]}" for name, default in DEFAULTS.items() if options[name] != default]
+    return ", ".join([NAMES.get(settings.model.label, settings.model.label), *memory])
 
 
 def sampled(task: Any) -> Batch:
     return task.sample(ROWS, torch.Generator().manual_seed(0))  # type: ignore[no-any-return]
 
 
-def gradients(path: Path, folders: list[str]) -> None:
-    """log norm against the distance from the end, one line per run."""
+Numbers = dict[str, Any]
+
+
+def gradients(folders: list[str]) -> Numbers:
+    """The norm of dL/dh by the distance from the end, for each run."""
     found = {}
     for folder in folders:
         settings, network = opened(folder)
         found[label(settings)] = gradient_norms(network, sampled(settings.task))
-    path.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-    title = "Gradient of the loss by the state, after training"
-    with new_figure(path, height=4.2, title=title) as figure:
+    return found
+
+
+def plot_gradients(found: Numbers, path: Path) -> None:
+    """A line per run."""
+    with new_figure(path, height=4.2, title="Gradient of the loss by the state, after training") as figure:
         (axes,) = figure.axes
         for name, look in looks(list(found)).items():
             axes.plot([max(norm, 1e-30) for norm in found[name]], color=look.color, label=name)
         axes.set(xlabel="steps from the end", ylabel="norm of dL/dh (log scale)", yscale="log")
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=4)
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=6)
 
 
-def trade_off(path: Path, folders: list[str]) -> None:
-    """The mean log norm against the peak memory of a training step, at three delays."""
+def trade_off(folders: list[str]) -> Numbers:
+    """The mean log norm and the peak memory of a training step at three delays, for each run."""
     found: dict[str, list[dict[str, float]]] = {}
     for folder in folders:
         settings, network = opened(folder)
@@ -101,35 +110,49 @@ def trade_off(path: Path, folders: list[str]) -> None:
             memory = _attention_layers.step_memory(name, task.steps)
             row = {"delay": delay, "mean_log_norm": sum(norms) / len(norms), "memory_mb": memory}
             found.setdefault(label(settings), []).append(row)
-    path.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def plot_trade_off(found: Numbers, path: Path) -> None:
+    """A line per run, a point per delay."""
     with new_figure(path, height=4.2, title="Gradients against memory, delays 400, 600 and 800") as figure:
         (axes,) = figure.axes
         for name, look in looks(list(found)).items():
             points = [(row["memory_mb"], row["mean_log_norm"]) for row in found[name]]
             axes.plot(*zip(*points, strict=True), color=look.color, marker=look.marker, label=name)
         axes.set(xlabel="peak memory of a training step (MB, log scale)", ylabel="mean log norm", xscale="log")
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=4)
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=6)
 
 
-def heat(path: Path, folders: list[str]) -> None:
-    """Attention by the step that made a state, one panel per run; the mean over a batch."""
+def heat(folders: list[str]) -> Numbers:
+    """Attention at each step to the states of each step, the mean over a batch, for each run."""
     maps = {}
     for folder in folders:
         settings, network = opened(folder)
         with torch.no_grad(), use("plain"):
             encoded = network.encode(sampled(settings.task).inputs)
             attention = network.core(encoded, return_attention=True)[2]
-        name = f"{label(settings)}: {settings.task.name}, delay {settings.task.delay}"
-        maps[name] = attention.over_time()[0].mean((0, 1))
-    path.with_suffix(".json").write_text(json.dumps({name: grid.tolist() for name, grid in maps.items()}) + "\n")
+        weights = attention.over_time()[0].mean((0, 1)).tolist()
+        maps[f"{label(settings)}, delay {settings.task.delay}"] = [[round(w, 4) for w in row] for row in weights]
+    return maps
+
+
+def plot_heat(maps: Numbers, path: Path) -> None:
+    """A panel per run."""
     with new_figure(path, 1, len(maps), height=4.2, title="Attention: to which step, at which step") as figure:
         for axes, (name, grid) in zip(figure.axes, maps.items(), strict=True):
-            axes.imshow(grid.numpy(), cmap=heat_colors(), vmin=0, vmax=float(grid.max()), aspect="auto")
+            axes.imshow(grid, cmap=heat_colors(), vmin=0, vmax=max(map(max, grid)), aspect="auto")
             axes.set(title=name, xlabel="step attended to", ylabel="step that attends")
             axes.title.set_color(INK)
 
 
-WAYS = {"gradients": gradients, "trade-off": trade_off, "heat": heat}
+WAYS = {
+    "gradients": (gradients, plot_gradients), "trade-off": (trade_off, plot_trade_off), "heat": (heat, plot_heat),
+}  # fmt: skip
 
 if __name__ == "__main__":
-    WAYS[sys.argv[1]](Path(sys.argv[2]), sys.argv[3:])
+    measure, plot = WAYS[sys.argv[1]]
+    figure = Path(sys.argv[2])
+    numbers = measure(sys.argv[3:])
+    figure.with_suffix(".json").write_text(json.dumps(numbers) + "\n")
+    plot(numbers, figure)

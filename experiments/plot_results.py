@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attention_figures
 import attention_gradients
 import identification
 import relational_figures
@@ -50,6 +51,8 @@ FIGURES: dict[str, Callable[[Path], None]] = {
     },
     "atlas": partial(stored, plot_atlas, "atlas"),
     "attention-gradients": attention_gradients.plot,
+    "attention-heat": partial(stored, attention_figures.plot_heat, "attention-heat"),
+    "attention-trained": partial(stored, attention_figures.plot_gradients, "attention-trained"),
     "identification": identification.plot,
     "relational-symmetry": relational_symmetry.plot,
     "training-copy": training_copy.plot,
