@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from engram.runs import Row, find_runs, list_runs, read_row
 from engram.runs._index import LAYOUT, NAME, index_files, read_index
-from engram.runs._row import with_truth
+from engram.runs._row import with_actual_status
 from made_runs import facts, make_run
 
 
@@ -28,7 +28,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 def truth(out: Path) -> list[Row]:
     """By reading every directory."""
-    rows = [with_truth(read_row(place.folder, place.name), place.folder) for place in find_runs(out)]
+    rows = [with_actual_status(read_row(place.folder, place.name), place.folder) for place in find_runs(out)]
     return sorted(rows, key=lambda row: (-(row.created or 0.0), row.name))
 
 

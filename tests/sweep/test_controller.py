@@ -242,7 +242,7 @@ def test_a_ladder_ends_where_any_run_before_failed(small: Any) -> None:
     plan = small(rest="[[when]]\nif = 'model=rnn or seed=1'\nskip = true\n[ladder]\nover = 'delay'\n"
                  "values = [3, 4, 5, 6]\nsolved = 'loss<1'")  # fmt: skip
     a, b, c, d = plan.runs
-    assert [plan.ends_before(run, {b.identity}) for run in (a, b, c, d)] == [False, False, True, True]
+    assert [plan.comes_after(run, {b.identity}) for run in (a, b, c, d)] == [False, False, True, True]
 
 
 # what it costs

@@ -202,3 +202,18 @@ def test_when_a_process_was_started() -> None:
             time.sleep(0.01)
         assert module._started(process.pid) == ""
     assert module._started(process.pid) == ""
+
+
+def test_a_process_that_proc_hides_is_not_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hidepid a user does not see the processes of others: that is not known to be gone."""
+    owner = {**this_process(), "started": "7"}
+    assert is_dead({**owner, "pid": 10**30})  # no process can have such a number
+    monkeypatch.setattr(module, "_started", lambda pid: "")
+    assert is_dead(owner)  # a zombie of ours, say
+
+    def refuse(pid: int, number: int) -> None:
+        assert number == 0
+        raise PermissionError
+
+    monkeypatch.setattr(module.os, "kill", refuse)
+    assert not is_dead(owner)

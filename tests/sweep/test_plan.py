@@ -185,8 +185,8 @@ def test_ladder_opens_step_by_step(write: Any) -> None:
     assert plan.is_open(third, results) is False
     results = {first.identity: bad}
     assert [plan.is_open(run, results) for run in (second, third)] == [False, False]
-    assert plan.ends_before(third, {first.identity})
-    assert not plan.ends_before(first, {first.identity})
+    assert plan.comes_after(third, {first.identity})
+    assert not plan.comes_after(first, {first.identity})
     diverged = {first.identity: {"status": "diverged", "results": {}}}
     assert plan.is_open(second, diverged) is False
 

@@ -6,6 +6,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from engram.cli import main
 from engram.errors import OptionError
 from engram.sweep import FORMATS, Here, Local, Plan, Sweep, grown, make_plan, read_results, read_sweep, rows_of
 from engram.sweep._job import job_of, result_of, work
+from engram.sweep._plan import plan_of_seeds
 from engram.sweep._rung import standing
-from engram.train import RunDirectory
+from engram.train import RunDirectory, settings_from_flat
 
 optuna = pytest.importorskip("optuna")
 
@@ -197,9 +199,31 @@ def test_how_a_run_stood(file: Any, tmp_path: Path) -> None:
     folder = out / rows(run(file(RUNGS), out))[0]["run"]
     found = RunDirectory(folder)
     lines = [{"split": "valid", "step": k, "seconds": 1.0, "loss": loss} for k, loss in enumerate((3.0, 1.0, 2.0))]
-    assert standing(found, lines)["best"] == {"step": 1, "loss": 1.0}
-    assert standing(found, lines)["status"] == "reached"
-    assert standing(found, [])["status"] == "diverged"
+    assert standing(found, lines, 2)["best"] == {"step": 1, "loss": 1.0}
+    assert standing(found, lines, 2)["status"] == "reached"
+    assert standing(found, lines, 9)["status"] == "reached"  # it ended before, by its patience for example
+    assert standing(found, [], 2)["status"] == "diverged"
+
+
+def test_a_run_that_diverged_before_a_rung_has_no_standing_there(tmp_path: Path) -> None:
+    """However good it was at a validation before: it would take the place of a trial that can go on."""
+    settings = settings_from_flat(
+        {
+            "task": "copy", "delay": 3, "model": "rnn", "activation": "identity", "hidden": 4, "batch": 4, "steps": 60,
+            "optimizer": "sgd", "lr": 3.0, "clip": 0.0, "validate_every": 2, "valid_samples": 8, "threads": 1,
+        }
+    )  # fmt: skip
+    (planned,) = plan_of_seeds(settings, [0], "lost").runs
+    at_40 = replace(planned, until=40)
+    (found,) = work(job_of([at_40], tmp_path))
+    lines = RunDirectory(tmp_path / planned.folder).metrics()
+    assert [line["step"] for line in lines if line["split"] == "valid"]
+    assert found["status"] == "diverged"
+    assert "best" not in found
+    assert result_of(tmp_path / planned.folder, planned.identity)["status"] == "diverged"  # type: ignore[index]
+    run = RunDirectory(tmp_path / planned.folder)
+    later = [{"split": "valid", "step": k, "seconds": 1.0, "loss": 1.0} for k in (2, 40)]
+    assert standing(run, later, 40)["status"] == "reached"  # it came to the step, and diverged after it
 
 
 @pytest.mark.slow

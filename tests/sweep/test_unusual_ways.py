@@ -15,7 +15,9 @@ from engram.sweep import Lease, Plan, Sweep, SweepFile, Trials, Watch, grown, ma
 from engram.sweep import _lease as leases
 from engram.sweep import _sweep as controller
 from engram.sweep import _worker as worker
+from engram.sweep._job import job_of, work
 from engram.sweep._lines import line_of
+from engram.train import Asked
 
 DONE = {"status": "done", "results": {}, "parameters": 1}
 LADDER = (
@@ -294,3 +296,23 @@ def test_a_plan_without_a_search_stays_as_it_is(small: Any, tmp_path: Path) -> N
     assert isinstance(plan, Plan)
     assert plan.grown({}) is plan
     assert grown(plan, tmp_path) is plan
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_settings_without_effect_do_not_start_a_run_again(small: Any, tmp_path: Path, together: bool) -> None:
+    """A run that was stopped is the same run with another log_every or probe_every, and goes on from where it was."""
+    plan, changed = small("probe_every = 2"), small("log_every = 2")
+    runs, again = ([run for run in each.runs if run.settings.model.name == "rnn"] for each in (plan, changed))
+    assert [run.identity for run in runs] == [run.identity for run in again]
+
+    def stop(number: int, step: int, loss: float) -> None:
+        if step >= 4:
+            raise Asked
+
+    steps = list[int]()
+    job, other = ({**job_of(each, tmp_path), "together": together} for each in (runs, again))
+    with pytest.raises(KeyboardInterrupt):
+        work(job, tell=stop)
+    results = work(other, tell=lambda number, step, loss: steps.append(step))
+    assert [each["status"] for each in results] == ["done", "done"]
+    assert steps[0] > 4

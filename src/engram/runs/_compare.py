@@ -10,7 +10,7 @@ from typing import Any
 from engram.errors import OptionError, RunError
 from engram.files import printable
 from engram.run_files import larger_is_better, read_metrics
-from engram.runs._row import Row, read_row, with_truth
+from engram.runs._row import Row, read_row, with_actual_status
 
 NOT_COMPARED = ("seed", "device", "threads", "save_every", "log_every", "probe_every", "tensorboard")
 """Settings that two runs of one group may have different: the seed, and what does not decide the result."""
@@ -143,7 +143,7 @@ def compare_runs(folders: Sequence[Path | str]) -> Comparison:
 
 
 def _read(folder: Path) -> ComparedRun:
-    row = with_truth(read_row(folder, str(folder)), folder)
+    row = with_actual_status(read_row(folder, str(folder)), folder)
     if row.status == "damaged":
         raise RunError(f"{printable(str(folder))} cannot be compared: {row.reason}")
     path = folder / "metrics.jsonl"

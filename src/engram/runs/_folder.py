@@ -15,7 +15,7 @@ from engram.run_files import FILES, OF_SWEEP, in_use
 
 OWN = {*FILES, *(beside(Path(name)).name for name in FILES)}
 MOST = 100_000
-"""Files of a directory that are looked at: no run has so many."""
+"""Files of a directory that are looked at, at most: no run has more."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from engram.errors import FileError
 from engram.files import read_bounded, write_whole
 from engram.places import cache_folder
-from engram.runs._row import Row, read_row, with_truth
+from engram.runs._row import Row, read_row, with_actual_status
 from engram.runs._scan import Place, find_runs, later_stamp
 
 NAME = ".index.sqlite"
@@ -32,23 +32,28 @@ LAYOUT = (
 )
 HEAD = b"SQLite format 3\0"
 VERSION = 1
-"""Of what a row says: an index of another version is made again."""
+"""Of the content of a row: an index of another version is made again."""
 WORTH = 50
-"""The index is written again when one row in so many has changed: to read a few again takes less time."""
+"""The index is written again when more than one row in this many has changed: to read a few again takes less time."""
 
 
 class Entry(NamedTuple):
     """What the index has of a run: the stamps of the files it was read from, and the row in three JSON texts."""
 
     stamp: str
+    """Of run.json."""
     later: str
+    """Of the files that change while a run goes on (:func:`later_stamp`); empty for a run that is done."""
     row: str
+    """All of the row but these two."""
     settings: str
+    """Its settings."""
     scores: str
+    """Its scores."""
 
 
-class Later(Mapping[str, Any]):
-    """An object that is read out of its JSON text when somebody looks into it: most lists need no settings."""
+class LazyObject(Mapping[str, Any]):
+    """A JSON object that is parsed at the first look into it: most lists need no settings."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -85,7 +90,7 @@ def list_runs(out: Path | str) -> list[Row]:
             entry, row = _read(place)
             changed += 1
         entries[key] = entry
-        rows.append(with_truth(row, place.folder) if row.status == "running" else row)
+        rows.append(with_actual_status(row, place.folder) if row.status == "running" else row)
     if changed * WORTH > len(rows) or len(stored) > 2 * len(rows):
         write_index(out, entries)
     return sorted(rows, key=lambda row: (-(row.created or 0.0), row.name))
@@ -121,7 +126,7 @@ def _row_of(name: str, entry: Entry) -> Row | None:
         values = json.loads(entry.row)
         if values.keys() != TYPES.keys() or not all(isinstance(values[key], TYPES[key]) for key in values):
             return None
-        return Row(name, **values, settings=Later(entry.settings), scores=Later(entry.scores))
+        return Row(name, **values, settings=LazyObject(entry.settings), scores=LazyObject(entry.scores))
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 

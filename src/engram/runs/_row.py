@@ -19,7 +19,7 @@ LONGEST = 300
 MOST_VALUES = 500
 """Settings and scores in a row."""
 GROUPS = {"model": "model", "optimiser": "optimizer", "budget": "", "machine": ""}
-"""The groups of settings, and by which name the name in each of them goes."""
+"""The groups of settings; what ``name`` in them is called in a row: that of [model] is ``model``."""
 STATUSES = ("new", "running", "killed", "stopped", "failed", "diverged", "done", "damaged")
 
 
@@ -79,6 +79,8 @@ class Row:
         """What goes by this name: one of the above, a setting or a score; None where there is none."""
         if name in OWN:
             return getattr(self, name)
+        if name in HEADS and name not in self.settings:
+            return getattr(self, HEADS[name])
         return self.scores[name] if name in self.scores else self.settings.get(name)
 
     def flat(self) -> dict[str, Any]:
@@ -88,6 +90,8 @@ class Row:
 
 OWN = ("age", *(each.name for each in fields(Row) if each.name not in ("settings", "scores")))
 """Names that every row has."""
+HEADS = {"run": "name", "size": "hidden", "time": "seconds"}
+"""What else some of them are called: the heads of the columns of a list."""
 
 
 def read_row(folder: Path, name: str) -> Row:
@@ -103,8 +107,8 @@ def read_row(folder: Path, name: str) -> Row:
         return Row(name, "damaged", one_line(said, LONGEST), created=_changed(folder))
 
 
-def with_truth(row: Row, folder: Path) -> Row:
-    """The same row; a run that says running on which nobody works was killed."""
+def with_actual_status(row: Row, folder: Path) -> Row:
+    """The row, with the status ``killed`` for a run that says ``running`` though no process works on it."""
     if row.status != "running" or in_use(folder):
         return row
     return Row(**{**vars(row), "status": "killed"})

@@ -41,7 +41,7 @@ def find_runs(out: Path) -> Iterator[Place]:
 
 
 def later_stamp(folder: Path) -> str:
-    """What changes while a run goes on, or when a sweep adds its result: run.json does not."""
+    """What changes when metrics.jsonl or a sweep's result.json does: run.json stays as it is while a run goes on."""
     return " ".join(_stamp(folder / name)[0] for name in ("metrics.jsonl", RESULT))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engram.errors import unknown
-from engram.runs._row import OWN, Row
+from engram.runs._row import HEADS, OWN, Row
 from engram.runs._where import Where
 
 
@@ -12,7 +12,7 @@ def select(rows: Sequence[Row], where: str = "", sort: str = "", also: Iterable[
     """The rows for which a condition holds, in the order of a name (``-name``: the largest first).
 
     Args:
-        rows: all of them; their order stays where nothing is said, and among equals.
+        rows: all of them; equal ones keep their order, and all do without ``sort``.
         where: a condition such as ``task=copy and hidden>64``; default: all rows.
         sort: a name, such as ``score`` or ``-created``. Rows without it come last.
         also: names that may be used though no row has them. Any other is refused, with the nearest name.
@@ -36,13 +36,13 @@ def select(rows: Sequence[Row], where: str = "", sort: str = "", also: Iterable[
 
 def _strange(names: Iterable[str], rows: Sequence[Row], also: set[str]) -> bool:
     """Whether no row has one of these names; without rows no name is known, and none is wrong."""
-    new = {*names}.difference(OWN, also)
+    new = {*names}.difference(OWN, HEADS, also)
     return bool(rows) and not all(any(name in row.settings or name in row.scores for row in rows) for name in new)
 
 
 def names_of(rows: Iterable[Row], also: Iterable[str] = ()) -> list[str]:
     """All names that these rows know, and some more."""
-    names = {*OWN, *also}
+    names = {*OWN, *HEADS, *also}
     for row in rows:
         names.update(row.settings, row.scores)
     return sorted(names)

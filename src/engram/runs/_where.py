@@ -31,8 +31,8 @@ class Where:
     """A condition: ``Where("hidden>64")({"hidden": 128})`` is True.
 
     Comparisons ``NAME = VALUE`` (also ``!= < <= > >=``), joined by ``and``, ``or``, ``not`` and parentheses. A value is
-    a number, ``true``, ``false``, ``none``, a word, or a text in quotes. A name that the row does not have, or has with
-    another kind of value, makes its comparison False (and ``!=`` True).
+    a number, ``true``, ``false``, ``none``, a word, or a text in quotes. A name that the row does not have is ``none``.
+    Values of different kinds (a word and a number, say) are not equal, and neither is smaller or larger.
 
     Args:
         text: the condition.

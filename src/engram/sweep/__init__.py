@@ -12,6 +12,7 @@ from engram.sweep._here import Here
 from engram.sweep._job import job_of, result_of, work
 from engram.sweep._lease import Lease, Watch
 from engram.sweep._local import Engine, Event, Local, cores
+from engram.sweep._outdated import outdated
 from engram.sweep._plan import Plan, Planned, identity, is_solved, make_plan, plan_of_seeds, scores_of
 from engram.sweep._ray import Ray
 from engram.sweep._read import read_sweep
@@ -48,6 +49,7 @@ __all__ = [
     "is_solved",
     "job_of",
     "make_plan",
+    "outdated",
     "over_seeds",
     "plan_of_seeds",
     "read_results",

@@ -12,12 +12,13 @@ from engram.sweep._alike import Alike
 from engram.train import Settings, settings_from_flat
 
 MOST_WIDTH = 2**16
+"""The widest network that is tried."""
 MOST_NARROW = 2**11
-"""If a model refuses even this width, it refuses something else."""
+"""A model that refuses all widths up to this one refuses something else."""
 
 
 def within_budget(row: dict[str, Any], allow: tuple[str, ...] = ()) -> Settings:
-    """The settings of a row; one with ``parameters`` has the largest ``hidden`` whose network has at most so many.
+    """The settings of a row; one with ``parameters`` has the largest ``hidden`` whose network has at most that many.
 
     Counted are the trained numbers of the whole network, the read-out included: of an orthogonal matrix those that
     it is built from, such as the N (N - 1) / 2 of a skew matrix.
@@ -91,7 +92,7 @@ def _by_degree_2(shape: Alike, budget: int) -> int:
     one, two, four = (parameters_of(shape, width) for width in (1, 2, 4))
     if four > budget:
         return 0
-    slope, curve = 6 * (two - one), (four - two) - 2 * (two - one)  # six times those of the polynomial: whole numbers
+    slope, curve = 6 * (two - one), (four - two) - 2 * (two - one)  # of Newton's form, times 6: whole
     widths = range(1, MOST_WIDTH)
     found = bisect_right(widths, 6 * budget, key=lambda n: 6 * one + (n - 1) * slope + (n - 1) * (n - 2) * curve)
     return found if found < len(widths) else 0

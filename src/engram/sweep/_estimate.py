@@ -18,8 +18,8 @@ MEASURE = 15.0
 class Estimate:
     """What is left of a sweep.
 
-    done: runs that have a result. left: runs that are to be trained still; a ladder that has ended needs no more.
-    longest: seconds of the longest run that is left. total: seconds of all of them, one after another; of ladders as
+    done: runs that have a result. left: runs that are still to be trained; a ladder that has ended needs no more.
+    longest: seconds of the longest run that is left. total: seconds of all of them, one after another; for ladders, as
     if every value were solved.
     """
 
@@ -29,7 +29,7 @@ class Estimate:
     total: float
 
     def on(self, workers: int) -> float:
-        """Seconds with so many workers."""
+        """Seconds with this many workers."""
         return max(self.longest, self.total / workers)
 
 
@@ -51,7 +51,7 @@ def estimate(sweep: Plan, results: Mapping[str, Mapping[str, Any]], seconds: flo
 
 
 def _spread(runs: list[Planned]) -> list[Planned]:
-    """One run of each shape; the ends and the middle first, so that few of them stand for all."""
+    """One run of each shape, sorted by work and then taken by halving (0, 1/2, 1/4, 3/4, ...): few stand for all."""
     shapes = list({_shape(run): run for run in runs}.values())
     shapes.sort(key=lambda run: _work(run.settings))
     order = sorted(range(len(shapes)), key=lambda k: bin(k)[:1:-1])

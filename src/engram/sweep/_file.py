@@ -119,7 +119,7 @@ class SweepFile:
                         yield from ((each, number, place) for each in changed)
 
     def conditions(self, row: Row) -> Iterator[Row]:
-        """A row as the conditions leave it, if they do."""
+        """The row with what the conditions change in it; nothing if one of them skips it."""
         for when in self.when:
             if when.condition(seen(row)):
                 if when.skip:

@@ -24,7 +24,7 @@ from engram.imports import absolute_names
 from engram.probe import watch
 from engram.run_files import RESULT, RUNGS
 from engram.sweep._lease import Lease
-from engram.sweep._plan import Planned
+from engram.sweep._plan import Planned, identity
 from engram.sweep._rung import rung_name, standing, validations
 from engram.train import RUN_FILES, Asked, RunDirectory, Settings, resume, train, train_together
 
@@ -62,7 +62,7 @@ def work(job: Mapping[str, Any], stale: Sequence[int] = (), tell: Tell | None = 
     Args:
         job: of :func:`job_of`.
         stale: for each run, the number of a lease whose owner is dead, or 0.
-        tell: is told of the progress.
+        tell: called after each step, see :data:`Tell`.
 
     Raises:
         Held: if another process works on it.
@@ -91,6 +91,8 @@ def work(job: Mapping[str, Any], stale: Sequence[int] = (), tell: Tell | None = 
 
 
 class _Run(NamedTuple):
+    """A run of a job, out of its JSON (:func:`job_of`)."""
+
     folder: Path
     identity: str
     settings: dict[str, Any]
@@ -132,8 +134,8 @@ def result_of(folder: Path, identity: str, until: int = 0) -> Result | None:
     """The result in a folder, or how the run stood at the step ``until``; None if there is none, or one that is damaged
     or of another run."""
     try:
-        name = rung_name(until) if until else RESULT
-        found = unseal(read_json(folder / name, MOST_BYTES, finite=False))
+        path = folder / (rung_name(until) if until else RESULT)
+        found = unseal(read_json(path, MOST_BYTES, finite=False))
         check_size("parameters", found.get("parameters"), least=0)
         for scores in found["results"].values():
             for name, value in scores.items():
@@ -156,7 +158,7 @@ def _reach(run: _Run, allow: tuple[str, ...], tell: Tell | None) -> None:
     if not is_there():
         with suppress(Paused):
             _finish([run], False, allow, tell)
-    found = standing(RunDirectory(run.folder, allow), validations(run.folder, run.until, allow))
+    found = standing(RunDirectory(run.folder, allow), validations(run.folder, run.until, allow), run.until)
     write_whole(run.folder / rung_name(run.until), sealed({**found, "identity": run.identity}))
 
 
@@ -176,6 +178,7 @@ def _finish(runs: list[_Run], together: bool, allow: tuple[str, ...], tell: Tell
 
 
 def _outcome(run: RunDirectory) -> Result:
+    """What result.json says of a run that is done or has diverged; one that stopped for another reason has none."""
     facts = run.facts
     if run.status == "done":
         result: Result = {"status": "done", "results": facts["results"], "best": facts.get("best")}
@@ -188,8 +191,7 @@ def _outcome(run: RunDirectory) -> Result:
 
 def _train_together(runs: list[_Run], allow: tuple[str, ...], tell: Tell | None) -> list[RunDirectory]:
     settings = [Settings.from_dict(run.settings, allow) for run in runs]
-    observe = watch if any(each.machine.probe_every for each in settings) else None
-    return train_together(settings, [run.folder for run in runs], tell=tell, observe=observe)
+    return train_together(settings, [run.folder for run in runs], tell=tell, observe=watch)
 
 
 def _train_each(runs: list[_Run], allow: tuple[str, ...], tell: Tell | None) -> list[RunDirectory]:
@@ -197,9 +199,12 @@ def _train_each(runs: list[_Run], allow: tuple[str, ...], tell: Tell | None) -> 
 
 
 def _train(run: _Run, number: int, allow: tuple[str, ...], tell: Tell | None) -> RunDirectory:
-    """A run that has ended: as it is, resumed, or started."""
+    """A run that has ended: as it is, resumed, or started.
+
+    One that was started with another ``log_every``, say, which changes no score, is the same run and keeps its own.
+    """
     folder, settings = run.folder, Settings.from_dict(run.settings, allow)
-    more: dict[str, Any] = {"observe": watch if settings.machine.probe_every else None}
+    more: dict[str, Any] = {"observe": watch}  # every probe_every steps, if the run has that
 
     def told(step: int, loss: float) -> None:
         if tell is not None:
@@ -213,7 +218,7 @@ def _train(run: _Run, number: int, allow: tuple[str, ...], tell: Tell | None) ->
         if not (folder / "run.json").exists():
             return train(settings, folder.parent, folder.name, **more)
         found = RunDirectory(folder, allow)
-        if found.settings.resolved() != settings.resolved():
+        if identity(found.settings) != identity(settings):
             raise RunError(f"{folder} has other settings")
         return found if found.status == "done" else resume(folder, allow=allow, **more)
     except DivergedError:

@@ -84,7 +84,7 @@ class Lease:
         return False
 
     def beat(self) -> bool:
-        """One sign of life; False if the lease is lost."""
+        """Give one sign of life; False if the lease was lost to another process (not if it was released)."""
         with self._writing:
             if self._ended.is_set():
                 return True
@@ -106,7 +106,7 @@ class Lease:
 
 
 class Watch:
-    """Looks at leases again and again, and tells which are dead.
+    """Remembers what it saw of the leases, and so tells which have dead owners: those whose content does not change.
 
     Args:
         seconds: without a sign of life, after which an owner on another machine counts as dead.
@@ -148,11 +148,12 @@ def is_dead(owner: dict[str, Any]) -> bool:
     pid = owner.get("pid")
     if owner.get("machine") != _machine() or not isinstance(pid, int) or not owner.get("started"):
         return False
-    return _started(pid) != owner["started"]
+    started = _started(pid)
+    return started != owner["started"] and not (started == "" and _is_of_another_user(pid))
 
 
 def _machine() -> str:
-    """This machine since it was started, and this container: process numbers mean something only within."""
+    """A name for this machine, its last start and this container: process numbers are unique only within these."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{platform.node()} {boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -160,11 +161,22 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process was started, in ticks since the machine was; empty if there is none or that is not told."""
+    """When a process was started, in ticks since the machine was; empty if there is no such process, or no /proc."""
     with suppress(OSError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if fields[0] in "ZX" else fields[19]  # a zombie is gone
     return ""
+
+
+def _is_of_another_user(pid: int) -> bool:
+    """Whether there is such a process, of a user whose processes /proc may hide (hidepid)."""
+    try:
+        os.kill(pid, 0)  # no signal is sent
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
 
 
 def _end_process() -> None:

@@ -13,14 +13,16 @@ from engram.runs import Where
 from engram.sweep._budget import within_budget
 from engram.sweep._file import Row, SweepFile
 from engram.sweep._lines import line_of, line_of_setting
-from engram.sweep._together import kind_of
+from engram.sweep._together import WITHOUT_EFFECT, kind_of
 from engram.tasks import Task, task_name
 from engram.train import Settings, score_names
 
-WITHOUT_EFFECT = ("save_every", "log_every", "probe_every", "tensorboard")
-"""Settings of the machine that change no score."""
+OWN_NAMES = (("model", "name"), ("model", "encoder"), ("task", "name"))
+"""Settings, by group and name, that may name a class of one's own."""
+HASH = 16
+"""Letters of the identity that end the name of a run's folder."""
 SHOWN_AS = {"parameters": "budget"}
-"""Columns of the table that are not called as in the file: parameters are those that a network has."""
+"""Settings whose column has another name: ``parameters`` of the file is a limit, of the table what a network has."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,13 @@ class Planned:
 
     @property
     def key(self) -> str:
-        """What its result is found by."""
+        """The name of its result: the identity, with the step if the run is only to come to a rung."""
         return f"{self.identity}@{self.until}" if self.until else self.identity
 
     @property
     def folder(self) -> str:
         """The name of its folder."""
-        return f"{self.settings.task.name}-{self.settings.model.label}-{self.identity[:16]}".replace("/", "-")
+        return f"{self.settings.task.name}-{self.settings.model.label}-{self.identity[:HASH]}".replace("/", "-")
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Plan:
     search: Any = None
     """What asks for more runs as results come in, an engram.sweep.Trials; None: these are all."""
     _before: dict[str, str] = field(default_factory=dict, repr=False)
+    """By identity: the run before this one on its ladder."""
 
     def __post_init__(self) -> None:
         last: dict[int, str] = {}
@@ -84,7 +87,7 @@ class Plan:
 
     @property
     def ends(self) -> tuple[Planned, ...]:
-        """The runs, each once, as they are in the table."""
+        """The runs of the table: each once and to its end, though a search may list it at several rungs."""
         return tuple({run.identity: replace(run, until=0) for run in self.runs}.values())
 
     @property
@@ -113,7 +116,7 @@ class Plan:
         """The runs that are to be trained still, as far as that is known: not those that their ladder will not need."""
         return [run for run in self.runs if run.key not in results and self.is_open(run, results) is not False]
 
-    def ends_before(self, run: Planned, failed: Container[str]) -> bool:
+    def comes_after(self, run: Planned, failed: Container[str]) -> bool:
         """Whether a run before this one on its ladder is among those that failed."""
         before: str | None = run.identity
         while (before := self._before.get(str(before))) is not None:
@@ -161,7 +164,7 @@ def make_plan(file: SweepFile, allow: Sequence[str] = ()) -> Plan:
 def planned(file: SweepFile, row: Row, allow: tuple[str, ...], number: int = 0, *, alone: bool) -> Planned:
     """The run of a row of a sweep file; ``alone`` if it may not train together with others."""
     try:
-        settings = _of_sweep(within_budget({name: row[name] for name in row if name != "trial"}, allow))
+        settings = _with_one_thread(within_budget({name: row[name] for name in row if name != "trial"}, allow))
         kind = "" if alone or not file.together else kind_of(settings)  # makes a network, which may refuse an option
     except EngramError as error:
         line = line_of_setting(file.text, row, str(error))
@@ -183,7 +186,7 @@ def plan_of_seeds(settings: Settings, seeds: Iterable[int], name: str) -> Plan:
     """The shortest sweep: one run for each seed."""
     runs = []
     for seed in seeds:
-        own = _of_sweep(settings.replace(seed=seed))
+        own = _with_one_thread(settings.replace(seed=seed))
         kind = kind_of(own)
         runs.append(Planned({"seed": seed}, own, identity(own, together=bool(kind)), kind=kind))
     return Plan(name, tuple(runs), ("seed",))
@@ -192,22 +195,31 @@ def plan_of_seeds(settings: Settings, seeds: Iterable[int], name: str) -> Plan:
 def identity(settings: Settings, together: bool = False) -> str:
     """The hash of all that decides the result of a run: settings, version, code outside engram, and whether it trains
     together with others."""
-    values = settings.resolved().to_dict()
-    values["machine"] = {name: v for name, v in values["machine"].items() if name not in WITHOUT_EFFECT}
-    if values["budget"]["stop_at"] is None:  # not given: the hash is the one from before there was such a setting
-        del values["budget"]["stop_at"]
-    values["model"] = decisive(values["model"])
+    full = settings.resolved().to_dict()
+    values = deciding(full)
     code = {**settings.model.outside, task_name(settings.task): type(settings.task)}
-    for part, own in (("model", "name"), ("model", "encoder"), ("task", "name")):
-        name = values[part].get(own, "")
-        if is_outside(name):  # the same on every machine, wherever the file is
-            values[part][own] = f"{name.rpartition(':')[2]} {code_hash(code[name])}"
+    for group, own in OWN_NAMES:
+        if is_outside(name := full[group].get(own, "")):
+            values[group][own] += f" {code_hash(code[name])}"
     return seal({"settings": values, "engram": __version__, "together": together})
 
 
-def _of_sweep(settings: Settings) -> Settings:
-    """One thread for each run, unless the file says otherwise: many small runs use a machine better side by side, and
-    the number of threads, which may change last bits, must not depend on the machine."""
+def deciding(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as in run.json, without those that change no score; own classes by name, wherever their files are."""
+    values = {name: dict(group) if isinstance(group, Mapping) else group for name, group in settings.items()}
+    values["machine"] = {name: value for name, value in values["machine"].items() if name not in WITHOUT_EFFECT}
+    if values["budget"].get("stop_at") is None:  # not given: the hash is the one from before there was such a setting
+        values["budget"].pop("stop_at", None)
+    values["model"] = decisive(values["model"])
+    for group, own in OWN_NAMES:
+        if is_outside(name := values[group].get(own, "")):
+            values[group][own] = name.rpartition(":")[2]
+    return values
+
+
+def _with_one_thread(settings: Settings) -> Settings:
+    """One thread, unless the file says how many: many small runs use a machine better side by side, and the number of
+    threads, which may change last bits, must not depend on the machine."""
     return settings if settings.machine.threads else settings.replace(threads=1)
 
 

@@ -153,7 +153,7 @@ def _progress(place: int, run: Mapping[str, Any]) -> Event | None:
 
 
 class _Aside:
-    """Sends what Ray's own threads print on standard output elsewhere: a dead node is told of in fifty lines."""
+    """Sends what Ray's own threads print to a log, not to standard output: of a dead node they print fifty lines."""
 
     def __init__(self, log: Path | None) -> None:
         self.log: IO[bytes] = open_log(log) if log else Path(os.devnull).open("ab")  # noqa: SIM115 - open until close

@@ -22,10 +22,20 @@ def validations(folder: Path, until: int, allow: tuple[str, ...] = ()) -> list[d
     return [line for line in lines if line["split"] == "valid" and line["step"] <= until]
 
 
-def standing(run: RunDirectory, lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the result of a run would be if it had ended after these validations; one that has none diverged before."""
-    found = {"status": "reached" if lines else "diverged", "results": {}, "parameters": run.facts["parameters"]}
-    if lines:
+def standing(run: RunDirectory, lines: list[dict[str, Any]], until: int) -> dict[str, Any]:
+    """What the result of a run would be if it had ended at the step ``until``.
+
+    A run that diverged before that step has no standing, however good it was earlier. One that ended earlier by itself
+    (its patience is over, or it reached its goal) is compared by what it had reached.
+
+    Args:
+        run: its directory.
+        lines: its validations up to that step.
+        until: the step at which runs are compared.
+    """
+    lost = not lines or (bool(run.facts.get("diverged")) and lines[-1]["step"] < until)
+    found = {"status": "diverged" if lost else "reached", "results": {}, "parameters": run.facts["parameters"]}
+    if not lost:
         names = [name for name in lines[0] if name not in ("split", "seconds")]
         score = Score(run.settings.budget.stop_by, names)
         best = lines[0]

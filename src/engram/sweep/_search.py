@@ -56,15 +56,15 @@ class Trials:
         self.pruned: dict[str, int] = {}  # the step at which a run ended early, by identity
         self.larger = self._check()
         self.study = self._new_study()
-        self._story = self._phases()
-        self._phase: list[Planned] | None = next(self._story)
+        self._phases_left = self._phases()
+        self._phase: list[Planned] | None = next(self._phases_left)
         self._add()
 
     def advance(self, results: Results) -> Plan:
         """The plan with what can be trained next, given these results by key."""
         while self._phase is not None and all(run.key in results for run in self._phase):
             try:
-                self._phase = self._story.send(results)
+                self._phase = self._phases_left.send(results)
                 self._add()
             except StopIteration:
                 self._phase = None
@@ -82,13 +82,13 @@ class Trials:
 
     @property
     def words(self) -> str:
-        """What is to come, for people."""
+        """How many runs, how many trials at a time, and the steps at which they are compared, in words."""
         most, search = self.search.trials * len(self.file.seeds), self.search
         ends = f", compared at the steps {', '.join(map(str, search.rungs))}" if search.rungs else ""
         return f"a search: at most {most} runs, {search.parallel} trials at a time{ends}"
 
     def _phases(self) -> Generator[list[Planned], Results, None]:
-        """What must be trained before the search goes on, again and again; it is sent the results of it."""
+        """Yields the runs that must be trained before the search can go on, and is sent all results so far."""
         for first in range(0, self.search.trials, self.search.parallel):
             batch = [self._ask(n) for n in range(first, min(first + self.search.parallel, self.search.trials))]
             left = [trial for trial in batch if trial.runs]
@@ -101,6 +101,7 @@ class Trials:
             self._tell(batch, {trial.number for trial in left})
 
     def _ask(self, number: int) -> Trial:
+        """The next trial of the sampler, with a run per seed (none if a condition skips them)."""
         asked = self.study.ask()
         row = {name: _suggested(asked, name, values) for name, values in self.search.space.items()}
         runs = [
@@ -170,7 +171,7 @@ class Trials:
         return min(ended, key=lambda trial: -trial.values[-1] if self.larger else trial.values[-1], default=None)
 
     def save(self, out: Path) -> None:
-        """Write the trials that are told as a journal that optuna's own programs can read."""
+        """Write the finished trials as a journal that optuna's own programs can read."""
         path = out / JOURNAL
         with suppress(OSError):  # a view, which nothing depends on
             beside(path).unlink(missing_ok=True)
@@ -191,6 +192,7 @@ class Trials:
         )
 
     def _add(self) -> None:
+        """Take the runs of the new phase into the plan."""
         for run in self._phase or ():  # of two trials with the same settings the first one counts
             self.runs.setdefault(run.key, run)
 

@@ -114,9 +114,9 @@ class Sweep:
         return len(self.plan.runs) > len(before)
 
     def _may_start(self, unit: Unit) -> bool | None:
-        """None: not known yet. A ladder ends where a run failed, too."""
+        """Whether a unit may start: None if that is not known yet. A ladder also ends where a run failed."""
         found = self.plan.is_open(unit[0], self.results)
-        if found is None and self.plan.ends_before(unit[0], self.failed):
+        if found is None and self.plan.comes_after(unit[0], self.failed):
             return False
         return found
 
@@ -187,7 +187,7 @@ class Sweep:
 def units(plan: Plan, results: Container[str], workers: int) -> list[Unit]:
     """What is left to train, in the order of the plan: runs of one kind in parts, the others one by one.
 
-    Kinds that are many keep all workers busy whole; one that is alone is cut, so that no worker waits.
+    Where there are fewer kinds than workers, each kind is cut into so many parts that no worker has to wait.
     """
     kinds: dict[str, list[Planned]] = {}
     for run in plan.runs:

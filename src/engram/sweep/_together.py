@@ -20,12 +20,12 @@ SMALL = 2**18
 not the overhead of a layer's call takes the time (engram bench ensemble)."""
 MOST = 8
 """Runs that train together at most."""
-MAY_DIFFER = {
-    "optimiser": ("lr", "lr_orthogonal", "weight_decay", "clip"),
-    "machine": ("save_every", "log_every", "probe_every", "tensorboard"),
-}
+WITHOUT_EFFECT = ("save_every", "log_every", "probe_every", "tensorboard")
+"""Settings of the machine that change no score."""
+MAY_DIFFER = {"optimiser": ("lr", "lr_orthogonal", "weight_decay", "clip"), "machine": WITHOUT_EFFECT}
+"""In what runs that train together may differ, besides the seed."""
 SIZES = {"model": ("hidden",)}
-"""What does not decide whether runs can train together. Layers do: dropout is between them."""
+"""What does not decide whether runs can train together at all. The number of layers does: dropout is between them."""
 
 
 def kind_of(settings: Settings) -> str:
