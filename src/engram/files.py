@@ -59,7 +59,7 @@ def publish(path: Path) -> None:
 
 
 def beside(path: Path) -> Path:
-    """Where content waits for its name."""
+    """The name under which content is written before it gets its own: ``NAME.new``."""
     return path.with_name(path.name + ".new")
 
 

@@ -66,7 +66,7 @@ NUMBER = 4
 
 
 def check_fits(what: str, numbers: int, free: float, smaller: str) -> None:
-    """Refuse so many numbers if they need more than ``free`` MB."""
+    """Refuse this many numbers if they need more than ``free`` MB."""
     need = NUMBER * numbers // 10**6
     if need > free:
         raise OptionError(

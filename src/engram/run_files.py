@@ -26,7 +26,7 @@ FILES = ("run.json", "metrics.jsonl", "stdout.log", "curves.svg", "lock", *CHECK
 RESULT, RUNGS = "result.json", "rung-*.json"
 """What a sweep adds: the result of a run, and how it stood at a step, such as rung-100.json."""
 LEASE = re.compile(r"lease\.([1-9][0-9]{0,199})")
-"""And who works on it: of ``lease.1``, ``lease.2``, ... the highest number. ``lease.01`` is nobody's."""
+"""And its leases, ``lease.1``, ``lease.2``, ...: the highest number is that of the process which works on the run."""
 OF_SWEEP = re.compile(r"(result\.json|rung-\d+\.json|lease\.\d+)(\.([0-9a-f]{16}\.)?new)?", re.ASCII)
 """All of these names, and those of files that are being written."""
 MOST_FACTS, MOST_METRICS = 2**24, 2**28

@@ -32,9 +32,9 @@ class Field:
         dtype: default: that of the weights; integers and booleans are carried along and have no gradient.
         initial: the value before the first step, such as 0, 1 or ``-math.inf``.
         trained: the value before the first step is a parameter that starts at ``initial``.
-        grows: a memory of all steps, ``(B, steps, *shape)``, to which each step adds one. It starts without any. Rows
-            of a batch that have ended (packed sequences) are filled up with ``initial``: let a score of -inf, or a mask
-            of False beside the memory, say which entries count.
+        grows: a memory of all steps, ``(B, steps, *shape)``: it starts empty, and each step appends one entry. Rows of
+            a batch that have ended (packed sequences) are padded with ``initial``: let a score of -inf, or a mask of
+            False beside the memory, say which entries count.
     """
 
     shape: tuple[int, ...]
@@ -78,7 +78,11 @@ def check_fields(fields: Fields) -> Fields:
 
 
 def each(function: Callable[..., Any], *states: Any) -> Any:
-    """``function`` of the tensor of each state, or field by field; also of fields beside states."""
+    """``function`` of single tensors, or of tuples field by field; ``each(f, state, fields)`` gives f also the fields.
+
+    >>> each(lambda a, b: a + b, (1, 2), (10, 20))
+    (11, 22)
+    """
     first = states[0]
     if not isinstance(first, tuple):
         return function(*states)
@@ -101,12 +105,15 @@ def named_fields(fields: Fields) -> Iterator[tuple[str, Field]]:
 
 
 def first_rows(state: State, n: int) -> State:
-    """The first n rows: those that are alive."""
+    """The first n rows: of a packed batch those whose sequences have not ended."""
     return each(lambda s: s[:n], state)
 
 
 def replace_rows(new: State, old: State, fields: Fields = None) -> State:
-    """``new`` in place of the first rows of ``old``; the other rows keep their state."""
+    """``new`` in place of the first rows of ``old``; the other rows keep their state.
+
+    With ``fields`` a memory that grows is padded in the other rows, so that all rows have the same number of steps.
+    """
     if fields is None:
         return each(_joined, new, old)
     return each(lambda s, o, field: _joined(s, _grown(o, s.shape[1], field) if field.grows else o), new, old, fields)
@@ -117,7 +124,7 @@ def _joined(new: Tensor, old: Tensor) -> Tensor:
 
 
 def _grown(memory: Tensor, steps: int, field: Field) -> Tensor:
-    """A memory filled up to so many steps."""
+    """A memory ``(B, t, *shape)`` padded to this many steps."""
     if memory.shape[1] == steps:
         return memory
     missing = memory.new_full((len(memory), steps - memory.shape[1], *field.shape), field.initial)
@@ -148,7 +155,7 @@ def carried(state: State, fields: Fields) -> State:
 
 
 def checked(state: State, fields: Fields, cells: int, batch: int | None, weight: Tensor) -> State:
-    """A state that somebody gives to a layer of so many cells: its form, shapes and dtypes are those of the fields.
+    """A state that somebody gives to a layer of this many cells: its form, shapes and dtypes are those of the fields.
 
     Args:
         batch: None for the state of one sequence, which has no such axis.
@@ -193,7 +200,7 @@ def in_dtype(tensor: Tensor, dtype: torch.dtype, device: torch.device, what: str
     """A tensor given to a layer of this dtype. Real numbers for complex ones, and any under autocast, are converted."""
     if tensor.device != device:
         raise DTypeError(
-            f"{what} is on {tensor.device} and the layer on {device}. Move one: {_word(what)}.to({str(device)!r})"
+            f"{what} is on {tensor.device} and the layer on {device}. Move one: {_variable(what)}.to({str(device)!r})"
         )
     if tensor.dtype == dtype:
         return tensor
@@ -204,23 +211,23 @@ def in_dtype(tensor: Tensor, dtype: torch.dtype, device: torch.device, what: str
     if dtype.is_complex and tensor.dtype in (torch.bfloat16, torch.float16):
         raise DTypeError(
             f"{what} is {tensor.dtype} and the layer {dtype}: there are no complex numbers of 16 bits to compute with. "
-            f"Convert it: {_word(what)}.to({dtype.to_real()})"
+            f"Convert it: {_variable(what)}.to({dtype.to_real()})"
         )
     if not (dtype.is_floating_point or dtype.is_complex):
-        raise DTypeError(f"{what} is {tensor.dtype} and must be {dtype}. Convert it: {_word(what)}.to({dtype})")
+        raise DTypeError(f"{what} is {tensor.dtype} and must be {dtype}. Convert it: {_variable(what)}.to({dtype})")
     if not (tensor.is_floating_point() or tensor.is_complex()):
         symbols = " Symbols must be embedded first: torch.nn.Embedding or torch.nn.functional.one_hot"
         raise DTypeError(
             f"{what} is {tensor.dtype}, whole numbers, and the layer computes in {dtype}. Convert it: "
-            f"{_word(what)}.to({dtype}).{symbols if what == 'input' else ''}"
+            f"{_variable(what)}.to({dtype}).{symbols if what == 'input' else ''}"
         )
     raise DTypeError(
         f"{what} is {tensor.dtype} and the layer {dtype}. "
-        f"Convert one: {_word(what)}.to({dtype}) or layer.to({tensor.dtype})"
+        f"Convert one: {_variable(what)}.to({dtype}) or layer.to({tensor.dtype})"
     )
 
 
-def _word(what: str) -> str:
+def _variable(what: str) -> str:
     return "input" if what == "input" else "state"
 
 
@@ -242,7 +249,8 @@ class Vectors:
 
     @classmethod
     def between(cls, two: Any, three: Any) -> "Vectors | None":
-        """From the states of a batch of two and of a batch of three, which tell where the batch is; None if unclear."""
+        """From the states of a batch of two and of a batch of three: the batch is the axis of length 2 in the one and 3
+        in the other. None if a tensor has no such axis, or several, or is not of real or complex numbers."""
         (small, form), (large, _) = pytree.tree_flatten(two), pytree.tree_flatten(three)
         if not small or len(small) != len(large) or not all(isinstance(part, Tensor) for part in (*small, *large)):
             return None

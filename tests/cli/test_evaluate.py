@@ -57,6 +57,18 @@ def test_one_that_is_no_run_stops_all(runs: list[str], capsys: pytest.CaptureFix
     assert "runs/c is not a run" in said.err
 
 
+def test_files_among_runs(runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """``runs/*`` names archives too; a file alone is refused."""
+    Path("runs/old.tar.gz").write_bytes(b"")
+    capsys.readouterr()
+    assert main(["evaluate", runs[0], "runs/old.tar.gz", runs[1], "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == runs
+    assert main(["evaluate", "runs/old.tar.gz"]) == 2
+    assert "runs/old.tar.gz is not a run: it is a file" in capsys.readouterr().err
+    assert main(["probe", runs[0], "runs/old.tar.gz", "--parts", "structure", "--json"]) == 0
+    assert "structure" in json.loads(capsys.readouterr().out)
+
+
 def test_a_loss_far_above_the_baseline(
     runs: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -505,16 +505,16 @@ def parts_of(attention: Any) -> list[torch.Tensor]:
 
 
 def test_the_title_of_a_spectrum(recorder: Recorder) -> None:
-    """The step is the last one that was measured."""
-    model = SimpleNamespace(label="rnn", hidden=4)
-    settings = SimpleNamespace(task=Copy(), model=model)
-    for metrics, said in (([{"step": 1000}, {"step": 3000}, {"step": 2000}], "3,000"), ([], "0")):
-        run = SimpleNamespace(settings=settings, metrics=lambda metrics=metrics: metrics)
-        recorder.stands_for("_plot_spectrum:RunDirectory", run)
-        recorder.stands_for("_plot_spectrum:load_network", SimpleNamespace(core=RNN(2, 4)))
-        recorder.stands_for("_plot_spectrum:plot_spectrum")
-        _, given, _ = recorder.of("plot", "spectrum", "one")[-1]
-        assert given[2] == f"rnn, N = 4, after {said} steps on copy"
+    """The step is that of the weights: of the best validation, or with --last the last one."""
+    settings = SimpleNamespace(task=Copy(), model=SimpleNamespace(label="rnn", hidden=4, layers=2))
+    recorder.stands_for("_plot_spectrum:RunDirectory", SimpleNamespace(settings=settings))
+    recorder.stands_for("_plot_spectrum:load_network", SimpleNamespace(core=RNN(2, 4)))
+    recorder.stands_for("_plot_spectrum:plot_spectrum")
+    for flags, best in (([], True), (["--last"], False)):
+        recorder.stands_for("_plot_spectrum:steps_trained", 3000)
+        calls = recorder.of("plot", "spectrum", "one", *flags)
+        assert [given for _, given, _ in calls][-1][2] == "rnn, layer 1 of 2, N = 4, after 3,000 steps on copy"
+        assert [named["best"] for name, _, named in calls if name == "steps_trained"][-1] == best
 
 
 def test_the_age_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import engram
 from engram.cli import main
+from engram.cli._list import List
 from engram.errors import EngramError
 
 
@@ -31,6 +32,7 @@ def test_help_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> 
 
 
 REFUSED = {
+    "a name in place of a kind": (["list", "nnrnn"], "nnrnn is one of the models: write engram list models nnrnn"),
     "delay": (["demo", "--delay", "0"], "--delay must be at least 1, got 0"),
     "updates": (["demo", "--updates", "-5"], "--updates must be at least 1, got -5"),
     "repeats": (["bench", "--repeats", "0"], "--repeats must be at least 1, got 0"),
@@ -54,6 +56,18 @@ def test_debug_raises(case: str) -> None:
     for where in (0, len(words)):
         with pytest.raises(EngramError, match=re.escape(message)):
             main([*words[:where], "--debug", *words[where:]])
+
+
+def test_errors_of_the_system(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file that was asked for and the reason; not the name that it has while it is written."""
+    for name in ("x.svg", "x.svg.733f38a2292df582.new"):
+
+        def run(*_: object, name: str = name) -> None:
+            raise PermissionError(13, "Permission denied", f"pictures/{name}")
+
+        monkeypatch.setattr(List, "run", run)
+        assert main(["list"]) == 2
+        assert capsys.readouterr().err == "engram: pictures/x.svg: Permission denied\n"
 
 
 def test_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,9 @@ READ: dict[str, Any] = {
     "a='3'": "3",
     "a=": "",
     "a=b=c": "b=c",
-    "a=true": "true",
+    "a=true": True,
+    "a=FALSE": False,
+    "a='true'": "true",
     "a=__import__('os')": "__import__('os')",
     "a=1+": "1+",
     "a={[]: 1}": "{[]: 1}",
@@ -49,7 +51,7 @@ def test_read_several_options() -> None:
 
 @pytest.mark.parametrize("word", ["", "a", "=", "=a", "1=2", "a-b=2", " =3"])
 def test_wrong_options(word: str) -> None:
-    with pytest.raises(OptionError, match="an option is NAME=VALUE, such as activation=tanh; got"):
+    with pytest.raises(OptionError, match="an option is NAME=VALUE, such as delay=20; got"):
         read_options([word])
 
 
@@ -120,7 +122,7 @@ def test_a_name_that_is_taken() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rho": "3"}, "rho of scornn must be of type"),
+        ({"rho": "3"}, "rho of scornn must be of type int or None, got '3'"),
         ({"rho": True}, "rho of scornn must be of type"),
         ({"dropout": "x"}, "dropout of scornn must be of type float, got 'x'"),
         ({"bias": 1}, "bias of scornn must be of type bool"),

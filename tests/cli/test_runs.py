@@ -77,6 +77,7 @@ WRONG = {
     "evaluate --run runs/r32": "write it without --run: engram evaluate runs/r32",
     "runs --otu x": "unknown option --otu of engram runs. Did you mean --out?",
     "runs --out runs/r32/run.json": "is not a folder: --out is the folder that has the runs in it",
+    "runs --out runs/r32": "runs/r32 is a run itself: --out is the folder that has the runs in it",
     "runs remove": "engram runs remove needs RUN, a run directory, or --where",
     "runs remove runs/r32 --where task=copy": "takes runs or --where, not both",
     "runs remove runs/r33": "runs/r33 is not a run: there is no such folder. Did you mean runs/r32?",

@@ -80,7 +80,9 @@ def test_what_one_needs_to_type(told: Any) -> None:
     out = told("train", "copy", "--model", "nnrnn", "--hidden", "128", "--delay", "200", "--steps", "1", "--batch", "2")
     (folder,) = Path("runs").iterdir()
     assert re.fullmatch(r"copy-nnrnn-\d{8}-\d{6}", folder.name)
-    assert re.search(r"^test: loss [\d.]+, accuracy [\d.]+ \([\d.]+% of the memoryless baseline\)$", out, re.MULTILINE)
+    assert re.search(
+        r"^test: loss [\d.]+, accuracy [\d.]+ \([\d,]+ times the memoryless baseline\)$", out, re.MULTILINE
+    )
     assert f"run: {folder}" in out
     found = settings(folder)
     assert (found["model"], found["hidden"], found["task"]["delay"]) == ("nnrnn", 128, 200)

@@ -176,9 +176,10 @@ def test_a_run_and_what_to_type_next(capsys: pytest.CaptureFixture[str]) -> None
         "test: loss 0.5, accuracy 0.75 (25.0% of the memoryless baseline)\n"
         "run: runs/a b (engram evaluate 'runs/a b' --allow mine.py --allow own --plot shows its curves)\n"
     )
-    run.settings.task.memoryless_baseline = 0.0
-    show_run(run, as_json=False)
-    assert capsys.readouterr().out.startswith("test: loss 0.5, accuracy 0.75\n")
+    for baseline, shown in ((0.0, ""), (0.05, " (10 times the memoryless baseline)")):
+        run.settings.task.memoryless_baseline = baseline
+        show_run(run, as_json=False)
+        assert capsys.readouterr().out.startswith(f"test: loss 0.5, accuracy 0.75{shown}\n")
 
 
 ROWS: dict[str, Row] = {

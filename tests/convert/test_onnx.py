@@ -70,6 +70,9 @@ def test_every_model(name: str, tmp_path: Path) -> None:
 def test_every_layer(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     layer = (REAL | SYSTEMS)[name]().eval()
+    # Four values that hardly differ are divided by their spread: in 30 steps one rounding becomes hundreds of them, in
+    # torch as in the file. In float64 these are far below the bound (the file has its epsilon in float32 even then).
+    layer = layer.double() if "normalised" in name else layer
     to_onnx(layer, tmp_path / "a.onnx")
     assert apart(layer, tmp_path / "a.onnx") < 1e-5
 

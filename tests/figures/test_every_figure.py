@@ -28,7 +28,7 @@ HERE = Path(__file__).parents[2]
 RESULTS, EXPERIMENTS = HERE / "docs" / "results", HERE / "experiments"
 PLOTTED = ("atlas", *(f"bench-{name}" for name in ("attention", "cells", "certify", "ensemble", "layers", "linear")),
            "bench-maps", "bench-products", "bench-runs", "bench-tasks", "bench-token", "bench-train", "identification",
-           "attention-gradients", "relational-symmetry", "training-copy",
+           "attention-gradients", "attention-heat", "attention-trained", "relational-symmetry", "training-copy",
            *(path.stem for path in sorted((EXPERIMENTS / "sweeps").glob("*.toml"))
              if (RESULTS / f"{path.stem}.svg").exists()))  # fmt: skip
 """From the numbers beside them."""

@@ -249,6 +249,15 @@ def test_batch_normalisation_is_not_spoiled() -> None:
     assert int(norm.num_batches_tracked) == 0
 
 
+def test_a_layer_of_ours_with_batch_normalisation() -> None:
+    """In training mode S4 could not take the one row and step that a layer is asked about its sizes with."""
+    core = make_network(Copy(3, 2), Model("s4", options={"norm": "batch"})).core
+    assert core.training
+    moments = [buffer for name, buffer in core.named_buffers() if "running" in name]
+    assert moments
+    assert {*torch.cat([moment.flatten() for moment in moments]).tolist()} == {0.0, 1.0}
+
+
 def test_torch_by_its_own_name() -> None:
     for name in ("RNN", "GRU", "LSTM"):
         network = make_network(Copy(3, 2), Model(f"torch.nn:{name}", 4, 2, options={"dropout": 0.1}))

@@ -163,3 +163,13 @@ def test_infinity_passes_unless_asked_about() -> None:
     assert bool(RNN(4, 5)(bad)[0].isnan().any())
     output, _ = RNN(4, 5, check_finite=True)(X)
     assert bool(output.isfinite().all())
+
+
+FLAGS = ("bias", "batch_first", "bidirectional", "output_all_layers", "return_sequence", "check_finite")
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_a_word_is_no_flag(flag: str) -> None:
+    """The word "false" would count as True, and a sweep file may well have it."""
+    with pytest.raises(DTypeError, match=f"{flag} must be True or False, got 'false'"):
+        RNN(4, 5, **{flag: "false"})

@@ -287,6 +287,15 @@ def test_errors_stay_with_their_exponents() -> None:
     assert (found.steps, found.burn_in, found.interval, found.size) == (32, 3, 2, 2)
 
 
+def test_directions_that_were_not_followed_die_with_the_last_that_was() -> None:
+    """One of ten lives; of the four followed three die, so the six below them do."""
+    w = torch.zeros(10, 10, dtype=torch.float64)
+    w[0, 0] = 0.5
+    found = lyapunov(matrix_step(w), torch.zeros(1, 10).double(), none(1, 20), count=4)
+    assert (found.dead, found.size) == (3, 10)
+    assert "9 of 10 directions die at once" in found.words()
+
+
 def test_a_step_that_forgets_everything() -> None:
     """It depends on neither state nor input: every direction dies at once."""
     found = lyapunov(lambda h, x: torch.ones_like(h), torch.ones(1, 3).double(), none(1, 20))

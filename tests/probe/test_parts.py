@@ -183,6 +183,14 @@ def test_panels_of_a_profile() -> None:
     assert figure_of("nothing", []).axes[0].axison is False
 
 
+@pytest.mark.parametrize(("panels", "columns", "width"), [(1, 1, 8), (2, 2, 8), (3, 3, 12), (4, 3, 12)])
+def test_a_figure_is_as_wide_as_its_panels(panels: int, columns: int, width: float) -> None:
+    """Of one part or two no place is left empty."""
+    figure = figure_of("a title", [lambda axes: axes.plot([1, 2])] * panels)
+    assert figure.axes[0].get_gridspec().ncols == columns  # type: ignore[union-attr]
+    assert figure.get_figwidth() == width
+
+
 def test_numbers_as_json() -> None:
     found = as_json({1: np.array([1 + 2j, -np.inf]), "all": Cost(1, 2, math.nan), "one": np.float32(0.5)})
     nothing = {"passes": 1, "steps": 2, "seconds": None}

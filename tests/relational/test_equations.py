@@ -155,6 +155,20 @@ def test_every_loop_gives_the_same(name: str, executor: str) -> None:
     torch.testing.assert_close([answers, *found], [plain, *expected], rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.parametrize("executor", ["plain", "torch", "compiled"])
+def test_a_head_that_is_sure_has_a_gradient(executor: str) -> None:
+    """NTM: at a strength at which weights of slots underflow to 0, whose logarithm has no gradient."""
+    if executor == "compiled" and not loops.status()["float32"].startswith("compiled"):
+        pytest.skip("no compiler")
+    torch.manual_seed(0)
+    network, codes = NTM(8, 2, 16, slots=10, slot_size=6), torch.randn(5, 4, 8)
+    with torch.no_grad():
+        network.cell.bias_shape[[0, 6]] = 300.0
+    with loops.use(executor):
+        network(codes).sum().backward()
+    assert all(bool(weight.grad.isfinite().all()) for weight in network.parameters() if weight.grad is not None)
+
+
 def test_the_error_of_a_memory_is_a_penalty() -> None:
     """MNM: (1/T) sum over T + 1 steps of the mean squared error after each write, averaged over the batch."""
     network, codes = made("mnm")

@@ -10,7 +10,7 @@ import torch
 
 from engram.errors import OptionError, RunError
 from engram.tasks import Batch, Copy, CopyingMemory, PennTreebank, TransferCopy
-from engram.train import RunDirectory, evaluate, load_network, make_network, train
+from engram.train import RunDirectory, evaluate, load_network, make_network, steps_trained, train
 from engram.train._evaluate import evaluate_split
 
 # trained until it gets worse, so that best and last differ
@@ -142,6 +142,16 @@ def test_load_network(run: RunDirectory) -> None:
     assert torch.get_rng_state().equal(before)
     assert not network.training
     assert network.state_dict().keys() == make_network(run.settings).state_dict().keys()
+
+
+def test_steps_of_the_weights(tmp_path: Path, small: Any) -> None:
+    """Those of the best validation, or the last ones; without a validation there are only these."""
+    run = train(small(**WORSE), tmp_path, "run")
+    assert run.facts["best"]["step"] < 9  # else nothing would be tested
+    assert steps_trained(run.folder) == run.facts["best"]["step"]
+    assert steps_trained(run.folder, best=False) == 9
+    never = train(small(steps=3, validate_every=0), tmp_path, "never")
+    assert steps_trained(never.folder) == 3
 
 
 def test_evaluate_split_weighs_by_what_is_scored(small: Any) -> None:

@@ -121,6 +121,17 @@ def test_the_network_may_say_what_is_carried(small: Any) -> None:
     assert objective.carries[2].seen.any()
 
 
+def test_an_evaluation_carries_what_training_does(small: Any) -> None:
+    """A memory of all past states is emptied at each window there too, as the network has learned to live with."""
+    settings = small(TEXT, "memrnn", batch=4, embedding=4)
+    loop = Loop(settings, make_fabric(settings))
+    seen: list[int] = []
+    loop.network.core.register_forward_hook(lambda module, args, out: seen.append(out[1].memory.shape[2]))
+    loop.evaluate("train")
+    assert len(seen) > 3
+    assert max(seen) == 5
+
+
 def test_a_carried_state_in_a_checkpoint(small: Any) -> None:
     """Integers and booleans too: what goes on is bit for bit what would have gone on."""
     one, two = supervised(small), supervised(small)

@@ -13,6 +13,7 @@ from engram.errors import DivergedError, OptionError, StoppedError
 from engram.tasks import Copy
 from engram.train import RunDirectory, Settings
 from engram.train import _run as running
+from engram.train._evaluate import carry_on
 from engram.train._interrupt import Asked, Interrupt
 from engram.train._objective import Supervised
 
@@ -144,7 +145,7 @@ def test_scores_are_means_over_processes() -> None:
     assert objective._mean_scores({"a": 2.0, "b": -1.0}) == {"a": 0.5, "b": -0.25}
     objective.fabric = SimpleNamespace(world_size=1)
     assert objective._mean_scores({"a": 2.0}) == {"a": 2.0}
-    assert objective._carried(None) is None
+    assert carry_on(objective, None) is None
 
 
 def test_a_lock_is_of_the_process_that_writes(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

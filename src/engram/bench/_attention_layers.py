@@ -67,7 +67,7 @@ def count(layer: nn.Module) -> int:
 
 
 def matched(name: str, budget: int) -> Peer:
-    """The widest peer with at most so many parameters; an even width, which all of them take."""
+    """The widest peer with at most this many parameters; an even width, which all of them take."""
     width, found = 2, Peer(name, D, 2)
     while count(wider := Peer(name, D, width + 2)) <= budget:
         width, found = width + 2, wider

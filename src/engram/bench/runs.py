@@ -20,7 +20,7 @@ TARGETS = {"2 at once/1 at once": (1.25, None), "4 at once/1 at once": (2.4, Non
 
 
 def run_at_once(count: int, words: list[str], steps: int) -> None:
-    """Start so many equal runs as a user would, and wait for all of them."""
+    """Start this many equal runs as a user would, and wait for all of them."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable,

@@ -27,7 +27,7 @@ from engram.theory import (
 INPUTS = 2
 """m, the size of an input."""
 EXPLICIT = 7
-"""Up to so many steps every path is a term of its own."""
+"""Up to this many steps every path is a term of its own."""
 WITHIN = 1e-12
 """How far two numbers in float64 may be apart, per largest number of their array, or per 1 if that is larger."""
 SMALLEST = 1_000_000
@@ -52,7 +52,7 @@ class AttentionPathsClaim(Claim):
     hidden: int
     """n, the size of a state."""
     steps: int
-    """T."""
+    """T, the steps of a run."""
 
     name: ClassVar[str] = "attention-paths"
     words: ClassVar[str] = (

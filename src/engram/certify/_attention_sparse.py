@@ -17,7 +17,7 @@ PATTERNS = 8
 
 @dataclass(frozen=True)
 class AttentionSparseClaim(Claim):
-    """With kappa states attended at each step and d relays the gradient is lambda^d kappa^-(d+1), printed: kappa^-d.
+    """With kappa states attended at each step and d relays the gradient is lambda^d kappa^-(d+1), not kappa^-d.
 
     p(lambda) is computed as a polynomial with rational coefficients, so that the numbers are about every eigenvalue.
     A chain of relays (:func:`engram.theory.relay_chain`) has p = lambda^d (1/kappa + lambda^g)^(d+1): its lowest term,
@@ -25,7 +25,7 @@ class AttentionSparseClaim(Claim):
     patterns (:func:`engram.theory.random_pattern`) a step with s <= d relays between it and h_t has
     chi(s) >= kappa^-(s+1); no coefficient is negative, so p >= lambda^s kappa^-(s+1) for all lambda > 0. With d and
     lambda given and kappa free, no constant times kappa^-d is below lambda^d kappa^-(d+1).
-    Source: Kerg (2022), Theorem 4.4.3 = B.1.39 and Eq. B.1.286, where the exponent d + 1 becomes d.
+    Source: Kerg (2022), Theorem 4.4.3 = B.1.39, which has kappa^-d, and Eq. B.1.286, where exponent d + 1 becomes d.
     """
 
     attended: int

@@ -51,7 +51,7 @@ class Claim(ABC):
         return asdict(self)
 
     def more(self) -> dict[str, Any]:
-        """Further numbers for the reader of a certificate; default: none."""
+        """Further entries of the certificate file, for its reader: they follow from the sizes. Default: none."""
         return {}
 
     def check_cost(

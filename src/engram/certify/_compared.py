@@ -32,7 +32,7 @@ class ComparedClaim(Claim):
             check_size(name, getattr(self, name))
 
     def _run(self, layers: int, width: int, features: int) -> Cost:
-        """Of a run of so many layers, units and inputs, in integers that grow with every step."""
+        """Of a run of this many layers, units and inputs, in integers that grow with every step."""
         n, steps = width, self.steps
         weights = n * features + (2 * layers - 1) * n**2
         length = bits(2 * self.hidden) * (steps + self.depth)

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -16,6 +17,8 @@ from engram.files import one_line
 
 RENAMED = {"draw": "plot"}
 """Old names of commands, which work with a notice until the next version."""
+UNDER_WAY = r"\.[0-9a-f]{16}\.new$"
+"""What the name of a file ends in while it is written."""
 MEMORY = ("can't allocate memory", "out of memory")
 
 
@@ -56,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         from engram.cli._flags import with_flags
 
-        print("engram:", one_line(with_flags(str(error), words)), file=sys.stderr)
+        print("engram:", one_line(with_flags(_of_the_system(error) or str(error), words)), file=sys.stderr)
         return 1 if isinstance(error, StoppedError) else 2
     except Exception as error:  # memory that is not there; or a mistake of ours
         if debug:
@@ -96,6 +99,13 @@ def _leave(*_: Any) -> NoReturn:
 
 def _warn(message: Warning | str, *_: Any) -> None:
     print(f"engram: warning: {one_line(str(message))}", file=sys.stderr)
+
+
+def _of_the_system(error: Exception) -> str:
+    """``runs/first: Permission denied``; of a file that is written beside, the name that was asked for."""
+    if not (isinstance(error, OSError) and error.strerror and isinstance(error.filename, str)):
+        return ""
+    return f"{re.sub(UNDER_WAY, '', error.filename)}: {error.strerror}"
 
 
 def _unforeseen(error: Exception) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from engram.cli._console import terminal
 from engram.cli._options import apart, read_options
-from engram.cli._run_words import Allow, Run, check_run
+from engram.cli._run_words import Allow, Run, check_run, without_files
 from engram.cli._verdict import verdict
 from engram.errors import OptionError, unknown
 from engram.files import printable
@@ -55,7 +55,7 @@ class Evaluate:
     def __post_init__(self) -> None:
         option, folders = apart(self.option, self.folders)
         object.__setattr__(self, "option", option)
-        object.__setattr__(self, "folders", tuple(Path(folder) for folder in folders))
+        object.__setattr__(self, "folders", tuple(Path(folder) for folder in without_files(folders)))
 
     def run(self) -> None:
         if not self.folders:

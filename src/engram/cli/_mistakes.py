@@ -72,6 +72,9 @@ def _wrong_value(error: CoercionError) -> EngramError:
     value = token.value if token else ""
     kind = error.target_type
     if get_origin(kind) is Literal:
+        kinds = {row["name"]: what for what in ("claims", "maps", "tasks", "models") for row in catalogue()[what]}
+        if name == "KIND" and value in kinds:  # engram list nnrnn
+            return OptionError(f"{value} is one of the {kinds[value]}: write engram list {kinds[value]} {value}")
         return unknown(name if name.startswith("-") else name.lower(), value, map(str, get_args(kind)))
     if kind in KINDS:
         hint = ""

@@ -37,8 +37,14 @@ def check_options(name: str, options: dict[str, Any]) -> None:
         if simple is None:  # of a type that no word can say: the class itself checks it
             continue
         if not _fits(value, simple):
-            kind = getattr(simple, "__name__", str(simple))
-            raise OptionError(f"{option} of {name} must be of type {kind}, got {value!r:.60}")
+            raise OptionError(f"{option} of {name} must be of type {_type_words(simple)}, got {value!r:.60}")
+
+
+def _type_words(kind: Any) -> str:
+    """``int``; ``float or None``."""
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join("None" if each is NoneType else _type_words(each) for each in get_args(kind))
+    return str(getattr(kind, "__name__", kind)) if get_origin(kind) is None else str(kind).replace("typing.", "")
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -7,10 +7,13 @@ from typing import Any, TypeVar
 from engram.errors import OptionError
 
 T = TypeVar("T")
+FLAGS = {"true": True, "false": False}
 
 
 def read_options(words: Sequence[str]) -> dict[str, Any]:
     """NAME=VALUE as keyword arguments: numbers, booleans and tuples are read as Python's, the rest is text.
+
+    true and false count in small letters too, as in a file of settings: as a text, false would count as True.
 
     >>> read_options(["delay=20", "layout=at"])
     {'delay': 20, 'layout': 'at'}
@@ -19,7 +22,10 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         name, equals, value = word.partition("=")
         if not (name.isidentifier() and equals):
-            raise OptionError(f"an option is NAME=VALUE, such as activation=tanh; got {word!r}")
+            raise OptionError(f"an option is NAME=VALUE, such as delay=20; got {word!r}")
+        if value.lower() in FLAGS:
+            options[name] = FLAGS[value.lower()]
+            continue
         try:
             options[name] = ast.literal_eval(value)
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):

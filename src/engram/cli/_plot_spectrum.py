@@ -15,7 +15,7 @@ from engram.files import printable
 from engram.models import make_core
 from engram.nn import Recurrent
 from engram.report import plot_spectrum
-from engram.train import RunDirectory, load_network
+from engram.train import RunDirectory, load_network, steps_trained
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,9 @@ class PlotSpectrum:
         run = RunDirectory(folder, self.allow)
         network = load_network(folder, best=not self.last, allow=self.allow)
         model, task = run.settings.model, run.settings.task
-        steps = max((line["step"] for line in run.metrics()), default=0)
-        title = f"{model.label}, N = {model.hidden}, after {steps:,} steps on {task.name}"
+        steps = steps_trained(folder, best=not self.last)
+        layer = f"layer 1 of {model.layers}, " if model.layers > 1 else ""
+        title = f"{model.label}, {layer}N = {model.hidden}, after {steps:,} steps on {task.name}"
         return network.core, f"{printable(str(folder))} ({model.label})", title
 
     def _new(self) -> tuple[Any, str, str]:

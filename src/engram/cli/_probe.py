@@ -13,7 +13,7 @@ from torch import nn
 
 from engram.cli._console import for_tables, terminal
 from engram.cli._options import apart, read_options
-from engram.cli._run_words import Allow, check_run
+from engram.cli._run_words import Allow, check_run, without_files
 from engram.errors import OptionError, check_choice
 from engram.imports import load
 from engram.probe import PARTS, Cost, Profile, profile, profile_run
@@ -61,7 +61,7 @@ class Probe:
     def __post_init__(self) -> None:
         option, models = apart(self.option, self.models)
         object.__setattr__(self, "option", option)
-        object.__setattr__(self, "models", models)
+        object.__setattr__(self, "models", tuple(without_files(models)))
 
     def run(self) -> None:
         if not self.parts:

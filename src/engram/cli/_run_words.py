@@ -1,8 +1,9 @@
 """Run directories by what people type."""
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 
@@ -10,6 +11,7 @@ from engram.errors import RunError
 from engram.files import printable
 from engram.runs import find_runs
 
+T = TypeVar("T")
 Run = Annotated[Path, Parameter(name="RUN", metavar="RUN")]
 """A word that stands alone: a run directory."""
 Allow = Annotated[tuple[str, ...], Parameter(metavar="NAME", consume_multiple=False)]
@@ -25,6 +27,11 @@ def runs_below(folder: Path = Path()) -> list[Path]:
 def newest_run() -> Path | None:
     """The newest run below the current folder."""
     return next(iter(runs_below()), None)
+
+
+def without_files(words: Sequence[T]) -> list[T]:
+    """What may be a run: ``runs/*`` also names archives and the log of a search. A file alone is left for the error."""
+    return [word for word in words if not Path(str(word)).is_file()] or list(words)
 
 
 def check_run(folder: Path) -> None:

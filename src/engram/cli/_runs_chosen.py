@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from engram.cli._catalogue import catalogue
-from engram.cli._run_words import Run, check_run
+from engram.cli._run_words import Run, check_run, without_files
 from engram.errors import OptionError
 from engram.runs import Row, list_runs, read_row, select
 
@@ -28,10 +28,10 @@ def folders_of(command: str, words: Sequence[Path], where: str, out: Path) -> li
     if not words and not where:
         raise OptionError(f"engram {command} needs RUN, a run directory, or --where. engram runs lists them")
     if words:
-        words = [word for word in words if not word.is_file()] or words  # runs/*: archives, the log of a search
-        for folder in words:
+        folders = without_files(words)
+        for folder in folders:
             check_run(folder)
-        return list(dict.fromkeys(Path(folder) for folder in words))
+        return list(dict.fromkeys(Path(folder) for folder in folders))
     found = [out / row.name for row in chosen(out, where, also=names())]
     if not found:
         raise OptionError(f"there is no run in {out} for which {where!r} holds. engram runs --out {out} lists them")

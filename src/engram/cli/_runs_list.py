@@ -46,6 +46,8 @@ class ListRuns:
 
     def _summary(self, rows: list[Row], shown: int) -> str:
         out = printable(str(self.out))
+        if not rows and (self.out / "run.json").exists():
+            raise RunError(f"{out} is a run itself: --out is the folder that has the runs in it")
         if not rows and not self.where:
             there = self.out.is_dir()
             if not there and self.out.exists():

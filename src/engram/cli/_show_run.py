@@ -17,7 +17,12 @@ def show_run(run: RunDirectory, as_json: bool) -> None:
     for split, scores in run.facts["results"].items():
         shown = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
         baseline = task.memoryless_baseline
-        share = f" ({scores['loss'] / baseline:.1%} of the memoryless baseline)" if baseline else ""
+        share = f" ({_share(scores['loss'] / baseline)} the memoryless baseline)" if baseline else ""
         console.print(f"{split}: {shown}{share}")
     evaluate = f"engram evaluate {quote(str(run.folder))}{allowing(run.allow)}"
     console.print(f"run: {run.folder} ({evaluate} --plot shows its curves)")
+
+
+def _share(ratio: float) -> str:
+    """``25.0% of``, and of a large ratio ``456 times``."""
+    return f"{ratio:.1%} of" if ratio < 10 else f"{ratio:,.0f} times"

@@ -18,7 +18,7 @@ from engram.cli._duration import duration
 from engram.cli._text_table import table
 from engram.files import printable
 from engram.sweep import MOST_TOGETHER as MOST
-from engram.sweep import Estimate, Plan, Unit, columns, is_solved, over_seeds, rows_of, scores_of
+from engram.sweep import Estimate, Plan, Unit, columns, is_solved, outdated, over_seeds, rows_of, scores_of
 
 REFRESH = 0.5
 """Seconds between two pictures."""
@@ -29,12 +29,17 @@ def show_plan(
 ) -> None:
     """How many runs there are, how many are done, and how long the others will take."""
     if as_json:
-        rows = rows_of(plan, {})
-        print(json.dumps({"out": str(out), "runs": rows, "done": estimate.done, "seconds": estimate.on(workers)}))
+        facts = {"done": estimate.done, "seconds": estimate.on(workers), "outdated": outdated(plan, out)}
+        print(json.dumps({"out": str(out), "runs": rows_of(plan, {}), **facts}))
         return
     console = terminal(stderr=not every)
     counts = f"{estimate.done} of them done{_unneeded(plan, estimate)}"
     console.print(f"{plan.name}: {plan.count} runs in {printable(str(out))}, {counts}")
+    if others := len(outdated(plan, out)):
+        console.print(
+            f"{others} runs there have settings of this sweep and other code: another version of engram, or a file"
+        )
+        console.print("of your own classes that was changed since. They stay as they are; such runs are trained again")
     if plan.search is not None:
         console.print(plan.search.words)
     if together := sum(bool(run.kind) for run in plan.runs):

@@ -95,13 +95,13 @@ class WeightedAutomaton:
     def minimise(self, tolerance: float | None = None) -> Self:
         """The automaton of the same function with the fewest states: the rank of the Hankel matrix f(uv), u, v words.
 
+        The function that is 0 for all words keeps one state.
+
         Args:
             tolerance: singular values of the Hankel matrix up to ``tolerance`` times the largest one count as zero; the
                 result is nearly the same function, in float64. Values are compared with those of words of the same
                 length, so that the scale of the weights does not matter. Default: none, for exact weights only; the
                 result is exact.
-
-        The function that is 0 for all words keeps one state.
         """
         final = self.final.reshape(self.states, -1)
         if tolerance is None and not self.exact:

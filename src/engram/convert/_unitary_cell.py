@@ -21,7 +21,7 @@ def excess(cell: Any) -> float:
 
 
 def unit(cell: Any) -> bool:
-    """Whether the norm is 1, or above and to be clipped to 1, up to rounding."""
+    """Whether the norm is 1 up to rounding, or above 1 (and so will be clipped to 1)."""
     return excess(cell) >= -2 * unit_slack(cell.hidden_size, cell.weight_hh.dtype)
 
 

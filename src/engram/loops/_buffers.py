@@ -20,7 +20,7 @@ def new_array(plan: Plan, value: int, rows: int, reference: Tensor) -> Tensor:
 
 
 def _room(plan: Plan, field: int, rows: int, reference: Tensor) -> Tensor:
-    """Memory for all slots that so many rows may change."""
+    """Memory for all slots that this many rows may change."""
     kind = plan.graph.values[plan.forward.changes[field][0]]
     return empty((rows, records(plan, field), *kind.shape[1:]), reference, kind.dtype)
 

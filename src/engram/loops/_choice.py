@@ -49,7 +49,7 @@ def needs_plain(start: Tensor) -> bool:
 
 @contextmanager
 def use_threads(count: int) -> Iterator[None]:
-    """A block in which what C computes for several members is shared by so many threads, whatever torch's number.
+    """A block in which what C computes for several members is shared by this many threads, whatever torch's number.
 
     No bit depends on it: each member's work is done by one thread. For the whole process.
     """

@@ -113,7 +113,7 @@ def compiled_cell(cell: Any, view: Any = None, width: int | None = None) -> Comp
 
 
 def runs_in_c(cell: Any, batch: int) -> bool:
-    """Whether all that a cell computes from its input, for so many rows, is done by generated C."""
+    """Whether all that a cell computes from its input, for this many rows, is done by generated C."""
     found, reference = compiled_cell(cell), cell.reference_weight
     if found.traced is None or not found.traced.with_drive or chosen() == "plain":
         return False

@@ -13,7 +13,7 @@ from engram.loops._graph import Graph, Node
 
 INFINITE = 1 << 60
 FEW_INPUTS = 16
-"""A product of at most so many inputs takes less time than to write its result to memory and to read it again."""
+"""A product of at most this many inputs takes less time than to write its result to memory and to read it again."""
 
 
 def smallest_cut(

@@ -47,7 +47,7 @@ class Span:
         return iter(steps if self.reverse is self.backwards else reversed(steps))
 
     def chunks(self, bytes_per_row: int, most: int, backwards: bool) -> "list[Span]":
-        """Pieces of whole steps whose rows take at most so many bytes, in the order in which they run."""
+        """Pieces of whole steps whose rows take at most that many bytes, in the order in which they run."""
         rows = max(1, most // max(1, bytes_per_row))
         every = max(1, rows // max(1, self.alive[0]))
         cuts = range(self.start, self.end, every)

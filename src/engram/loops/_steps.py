@@ -13,7 +13,7 @@ from engram.errors import ShapeError
 
 
 def check_sizes(sizes: Tensor, rows: int) -> None:
-    """Refuse sizes that are not those of a packed sequence of so many rows: a loop in C would read past the end."""
+    """Refuse sizes that are not those of a packed sequence of this many rows: a loop in C would read past the end."""
     alive = sizes.tolist()
     if sizes.dtype != torch.int64 or alive != sorted(alive, reverse=True) or alive[-1:] < [1] or sum(alive) != rows:
         raise ShapeError(

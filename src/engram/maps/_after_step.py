@@ -73,7 +73,7 @@ class StiefelStep(torch.optim.Optimizer):
         lr (float): the learning rate, above 0. Default: 0.001.
         alpha (float or None): smoothing of the squared gradients, in [0, 1). Default: None, they are not scaled.
         eps (float): added to the root of the mean square. Default: 1e-8.
-        reproject_every (int or None): remove rounding errors by a projection after so many steps. Default: 10.
+        reproject_every (int or None): remove rounding errors by a projection after this many steps. Default: 10.
     """
 
     def __init__(

@@ -25,9 +25,10 @@ class Map(nn.Module, ABC):
     free parameters are trained. Any module with a square weight will do; engram's layers take a map by name, and
     :func:`engram.maps.orthogonal` does it in one line.
 
-    A map is five methods: ``forward`` (free parameters to matrix), ``right_inverse`` (matrix to free parameters),
-    ``contains``, ``sample`` and ``extra_repr``; those with a structure add ``operate`` (W x without building W), those
-    with a soft constraint ``penalty``, and those that do something between optimiser steps ``after_step``.
+    Who uses a map calls five methods: ``forward`` (free parameters to matrix), ``right_inverse`` (matrix to free
+    parameters), ``contains``, ``sample`` and ``extra_repr``. Who writes one defines ``forward``, ``free``, ``distance``
+    and ``sample_free``, from which the others follow. Maps with a structure add ``operate`` (W x without building W),
+    those with a soft constraint ``penalty``, and those that do something between optimiser steps ``after_step``.
 
     Args:
         size (int): N, for matrices ``(N, N)``.

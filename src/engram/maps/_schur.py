@@ -27,7 +27,7 @@ class Schur(Map):
             back to within k eps, k the condition of its eigenvectors: assign one far from normal in float64. Default:
             ``full``.
         init (str): distribution of the first P: ``henaff``, ``cayley``, ``haar`` or ``identity``. Default: ``henaff``.
-        rebase_every (int or None): move the base point of P every so many optimiser steps (see
+        rebase_every (int or None): move the base point of P at every n-th optimiser step (see
             :func:`engram.maps.attach`). Default: None, never.
         gamma (float or None): a number fixes all gamma_i to it. Default: None, they are trained.
         gamma_penalty (float): delta of the penalty delta sum (1 - gamma_i)^2, at least 0. Default: 0.0.

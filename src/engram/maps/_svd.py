@@ -21,7 +21,7 @@ class SpectralMargin(Map):
         margin (float): m, from 0 to 1. Default: 0.1.
         init (str): distribution of the first U and V: ``haar``, ``henaff``, ``cayley`` or ``identity``. Default:
             ``haar``.
-        rebase_every (int or None): move their base points every so many optimiser steps (see
+        rebase_every (int or None): move their base points at every n-th optimiser step (see
             :func:`engram.maps.attach`). Default: None, never.
 
     Source: Vorontsov et al. 2017 (hard constraint); also Kerg (2022), Appendix D.3.

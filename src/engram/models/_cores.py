@@ -82,7 +82,7 @@ def measure(core: nn.Module, input_size: int, steps: int) -> Sizes:
     recurrent = isinstance(core, Recurrent | nn.RNNBase)
     batch, steps = (1, 1) if recurrent else (2, steps)
     training = core.training
-    core.train(training and recurrent)  # others may have a batch normalisation, which would take note of the zeros
+    core.eval()  # a batch normalisation would take note of the zeros
     try:
         with torch.no_grad():
             output, state = call(core, torch.zeros(steps, batch, input_size))

@@ -110,7 +110,7 @@ class Network(nn.Module):
         return _sum([_penalty(module) for module in self.penalized if _of_call(module)])
 
     def penalty_of_weights(self) -> Tensor | None:
-        """The rest of it."""
+        """The rest of :meth:`penalty`, which depends on the weights alone."""
         return _sum([_penalty(module) for module in self.penalized if not _of_call(module)])
 
 
@@ -153,7 +153,7 @@ def _maps_of(module: nn.Module) -> list[tuple[Map, tuple[Tensor, ...]]]:
 
 
 def _counts(module: nn.Module) -> bool:
-    """Whether a penalty can move a weight: one of engram's that is zero depends on none, and to build it takes time at
-    every step. Those of other people may depend on what was computed, and always count."""
+    """Whether a module's penalty can change a weight. One of engram's that is always 0 has no gradient, and would only
+    take time at every step. A penalty of somebody else's module may depend on the call, and always counts."""
     is_ours = isinstance(module, Recurrent | BareCell) or not _has_penalty(module)
     return not is_ours or _penalty(module).requires_grad

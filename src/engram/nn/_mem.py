@@ -26,7 +26,7 @@ class MemCell(AttentiveCell):
         hidden_size (int): H, the number of hidden units.
         align (str): ``additive``, :math:`v^\top \tanh(W_q s + W_k m)`; ``dot``, :math:`(W_q s)^\top W_k m / \sqrt{n}`;
             or ``uniform``, all states alike. Default: ``additive``.
-        heads (int): attend in so many parts of the units, each with weights of its own. Default: 1.
+        heads (int): attend in this many parts of the units, each with weights of its own. Default: 1.
         combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, :math:`W_c [h; c]`. Default: ``sum``.
         readout (str): what the layer shows: ``h`` or ``s``. Default: ``h``.
         options: those of the cell.
@@ -76,7 +76,7 @@ class MemRNNCell(MemCell, RNNCell):
         hidden_size (int): H, the number of hidden units.
         align (str): ``additive``, :math:`v^\top \tanh(W_q s + W_k m)`; ``dot``, :math:`(W_q s)^\top W_k m / \sqrt{n}`;
             or ``uniform``, all states alike. Default: ``additive``.
-        heads (int): attend in so many parts of the units, each with weights of its own. Default: 1.
+        heads (int): attend in this many parts of the units, each with weights of its own. Default: 1.
         combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, :math:`W_c [h; c]`. Default: ``sum``.
         readout (str): what the layer shows: ``h`` or ``s``. Default: ``h``.
         options: ``activation``, ``activation_in``, ``output``, ``bias``, ``map``, ``initial_state``, ``laws``,
@@ -101,7 +101,7 @@ class MemLSTMCell(MemCell, LSTMCell):
         hidden_size (int): H, the number of hidden units.
         align (str): ``additive``, :math:`v^\top \tanh(W_q s + W_k m)`; ``dot``, :math:`(W_q s)^\top W_k m / \sqrt{n}`;
             or ``uniform``, all states alike. Default: ``additive``.
-        heads (int): attend in so many parts of the units, each with weights of its own. Default: 1.
+        heads (int): attend in this many parts of the units, each with weights of its own. Default: 1.
         combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, :math:`W_c [h; c]`. Default: ``sum``.
         readout (str): what the layer shows: ``h`` or ``s``. Default: ``h``.
         options: ``proj_size``, ``bias``, ``layer_norm``, ``chrono``, ``initial_state``, ``laws``, ``device`` and

@@ -21,7 +21,7 @@ class ExpRNN(Preset):
         num_layers (int): L, the number of stacked layers. Default: 1.
         init (str): distribution of the first W: ``henaff`` (angles uniform in (-pi, pi)), ``cayley`` (angles within one
             radian), ``haar`` (uniform over rotations) or ``identity``. Default: ``henaff``.
-        rebase_every (int or None): move the base point Q to W, and A to 0, every so many optimiser steps (dynamic
+        rebase_every (int or None): move the base point Q to W, and A to 0, at every n-th optimiser step (dynamic
             trivialisation, see :func:`engram.maps.attach`). Default: None, never.
         activation (str): ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``. Default: ``modrelu``.
         nonlinearity (str or None): torch's name for ``activation``. Default: None.
@@ -37,7 +37,7 @@ class ExpRNN(Preset):
         initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
@@ -102,7 +102,7 @@ class ScoRNN(Preset):
         initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
@@ -165,7 +165,7 @@ class HouseholderRNN(Preset):
         initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of

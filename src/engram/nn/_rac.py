@@ -128,7 +128,7 @@ class RAC(Recurrent):
         bidirectional (bool): a second cell per layer reads backwards, and outputs are concatenated. Default: False.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of

@@ -89,12 +89,13 @@ class Recurrent(Made):
         self.input_size = check_size("input_size", input_size)
         self.hidden_size = check_size("hidden_size", hidden_size)
         self.num_layers = check_size("num_layers", num_layers)
-        self.bias, self.batch_first = check_flag("bias", bias), batch_first
-        self.bidirectional = bidirectional
+        self.bias, self.batch_first = check_flag("bias", bias), check_flag("batch_first", batch_first)
+        self.bidirectional = check_flag("bidirectional", bidirectional)
         self.dropout = check_dropout(dropout)
-        self.output_all_layers, self.return_sequence = output_all_layers, return_sequence
+        self.output_all_layers = check_flag("output_all_layers", output_all_layers)
+        self.return_sequence = check_flag("return_sequence", return_sequence)
         self.checkpoint_every = None if checkpoint_every is None else check_size("checkpoint_every", checkpoint_every)
-        self.check_finite = check_finite
+        self.check_finite = check_flag("check_finite", check_finite)
         self.check_names(options)
         given_laws = dict(options.get("laws") or {})
         options |= {"laws": {**self._laws(), **given_laws}, "device": device, "dtype": dtype}
@@ -172,7 +173,7 @@ class Recurrent(Made):
         return layers, finals
 
     def initial_state(self, batch: int) -> State:
-        """The state from which a batch of so many sequences starts; ``layer(x, hx=layer.initial_state(B))`` is
+        """The state from which a batch of this many sequences starts; ``layer(x, hx=layer.initial_state(B))`` is
         ``layer(x)``.
 
         ``(L*directions, B, H)``, or a NamedTuple of such.

@@ -34,7 +34,7 @@ class RelRNN(Attentive):
             :class:`Screen`, or a function of beta ``(B,)`` and h ``(B, H)``. Default: ``relevance``.
         align (str): a, the alignment: ``additive``; ``dot``, ``(W_q s)' W_k m / sqrt(H)``; or ``uniform``, all
             states alike. Default: ``additive``.
-        heads (int): attend in so many parts of the units, each with weights of its own. Default: 1.
+        heads (int): attend in this many parts of the units, each with weights of its own. Default: 1.
         combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, ``W_c [h; c]``. Default: ``sum``.
         readout (str): what the layer shows: ``h`` or ``s``. Default: ``h``.
         activation (str): ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``. Default: ``tanh``.
@@ -52,7 +52,7 @@ class RelRNN(Attentive):
         initial_state (str): ``zero``, or ``trained``, a parameter: s_0. Default: ``zero``.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
@@ -155,7 +155,7 @@ class RelLSTM(Attentive):
             :class:`Screen`, or a function of beta ``(B,)`` and h ``(B, H)``. Default: ``relevance``.
         align (str): a, the alignment: ``additive``; ``dot``, ``(W_q s)' W_k m / sqrt(H)``; or ``uniform``, all
             states alike. Default: ``additive``.
-        heads (int): attend in so many parts of the units, each with weights of its own. Default: 1.
+        heads (int): attend in this many parts of the units, each with weights of its own. Default: 1.
         combine (str): f: ``sum``, h + c; ``mean``, (h + c) / 2; ``concat``, ``W_c [h; c]``. Default: ``sum``.
         readout (str): what the layer shows: ``h`` or ``s``. Default: ``h``.
         proj_size (int): P, the size to which h is projected, below H; 0 for none. Default: 0.
@@ -171,7 +171,7 @@ class RelLSTM(Attentive):
         initial_state (str): ``zero``, or ``trained``, a parameter: s_0. Default: ``zero``.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of

@@ -35,7 +35,7 @@ class SABCell(LSTMCell):
         input_size (int): D, the number of input features per step.
         hidden_size (int): H, the number of hidden units.
         k (int): how many scores are compared, at least 1; k - 1 states are read. Default: 10.
-        attn_every (int): store one state in so many. Default: 2.
+        attn_every (int): store every n-th state. Default: 2.
         trunc (int): steps after which the gradient of h and c is cut; 0 for never. Default: 10.
         chrono (int or None): T_max, the longest time to be remembered, in steps. Default: None, torch's distribution of
             biases.
@@ -130,9 +130,8 @@ class SABCell(LSTMCell):
         return (torch.tanh(found) @ of_found)[:, None] + torch.tanh(past) @ of_past
 
     def run(self, input: Tensor, state: SABState, sizes: Tensor | None, reverse: bool) -> tuple[Tensor, SABState]:
-        """Step by step in torch operations, with a memory that is allocated once; the plain loop, which copies the
-        memory at every step, where rows differ in what they have stored (packed sequences) or torch follows the
-        operations."""
+        """All steps in torch operations, with a memory that is allocated once. Where rows have stored different steps
+        (packed sequences) and within torch's transforms the plain loop runs, which copies the memory at every step."""
         if sizes is not None or not can_run_sparse(state, input):
             return super().run(input, state, sizes, reverse)
         return run_sparse(self, input, state, reverse)
@@ -178,7 +177,7 @@ class SAB(Recurrent):
         num_layers (int): L, the number of stacked layers. Default: 1.
         k (int): how many scores are compared, at least 1; k - 1 states are read. One above the number of stored states
             reads all of them. Default: 10.
-        attn_every (int): store one state in so many. Default: 2.
+        attn_every (int): store every n-th state. Default: 2.
         trunc (int): steps after which the gradient of h and c is cut; 0 for never. Default: 10.
         chrono (int or None): T_max, the longest time to be remembered, in steps (Tallec and Ollivier 2018). Default:
             None, torch's distribution of biases.
@@ -190,7 +189,7 @@ class SAB(Recurrent):
         initial_state (str): ``zero``, or ``trained``, the parameters start_h and start_c. Default: ``zero``.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*2H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of

@@ -21,7 +21,7 @@ EPSILON = 1e-7
 
 
 def can_run_sparse(state: Any, input: Tensor) -> bool:
-    """Whether all rows have stored the same steps, and nobody follows the operations."""
+    """Whether all rows have stored the same steps, and no transform or tracer of torch records the operations."""
     if observed() or needs_plain(state.h) or input.numel() == 0 or input.is_meta:
         return False
     return bool((state.stored == state.stored[:1]).all() and (state.time == state.time[0]).all())
@@ -216,7 +216,7 @@ def _read_backwards(
 
 
 def _plain_gradients(ctx: Any, grads: tuple[Tensor | None, ...], *tensors: Tensor) -> list[Tensor | None]:
-    """By the plain loop, to be differentiated again."""
+    """The same gradients by the plain loop, which can be differentiated again."""
     drive, weight_hh, weight_score, *state = tensors
     weights = {"weight_hh": weight_hh, "weight_score": weight_score}
     cell = with_tensors(ctx.cell, {**tensors_of(ctx.cell), **weights})

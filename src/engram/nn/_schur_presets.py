@@ -24,7 +24,7 @@ class NonNormalRNN(Preset):
         mask (str): ``full``, the paper's: T reaches into the 2 x 2 blocks, and every real matrix is possible;
             ``block``: it does not, and the eigenvalues are gamma exp(+-i theta) exactly. Default: ``full``.
         init (str): distribution of the first P: ``henaff``, ``cayley``, ``haar`` or ``identity``. Default: ``henaff``.
-        rebase_every (int or None): move the base point of P = Q exp(A) every so many optimiser steps (see
+        rebase_every (int or None): move the base point of P = Q exp(A) at every n-th optimiser step (see
             :func:`engram.maps.attach`). Default: None, never.
         gamma (float or None): a number fixes all moduli of eigenvalues to it. Default: None, they are trained, from 1.
         gamma_penalty (float): delta, at least 0. Default: 0.0.
@@ -43,7 +43,7 @@ class NonNormalRNN(Preset):
         initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
@@ -112,7 +112,7 @@ class SpectralMarginRNN(Preset):
         initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
@@ -177,7 +177,7 @@ class SpectralRNN(Preset):
         initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of

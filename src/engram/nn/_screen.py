@@ -51,10 +51,12 @@ class Screen(NamedTuple):
         return self.rule == "learned"
 
     def score(self, beta: Tensor, h: Tensor, step: Tensor, noise: Tensor | None, weight: Tensor | None) -> Tensor:
-        """The score ``(B, 1)`` of the states h ``(B, H)`` that leave, with what they received, beta ``(B, 1)``.
+        """The score ``(B, 1)`` of the states h ``(B, H)`` that leave the buffer.
 
         Args:
-            step: ``(B, 1)``, the number of the step that leaves.
+            beta: ``(B, 1)``, the attention that they received.
+            h: the states.
+            step: ``(B, 1)``, the number of the step at which they were made.
             noise: ``(B, 1)``, uniform in [0, 1); of a rule that samples.
             weight: ``(H, 1)``, of a rule that learns.
         """

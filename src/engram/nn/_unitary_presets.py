@@ -36,7 +36,7 @@ class URNN(UnitaryPreset):
         initial_state (str): ``trained``, a parameter, or ``zero``. Default: ``trained``.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
@@ -96,7 +96,7 @@ class FullCapacityURNN(UnitaryPreset):
         initial_state (str): ``zero``, or ``trained``, a parameter. Default: ``zero``.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of
@@ -138,7 +138,7 @@ class HylandRaetschRNN(UnitaryPreset):
         num_layers (int): L, the number of stacked layers. Default: 1.
         init (str): distribution of the first W: ``haar`` (uniform over unitary matrices), ``henaff``, ``cayley`` or
             ``identity``. Default: ``haar``.
-        rebase_every (int or None): move the base point Q to W, and nu to 0, every so many optimiser steps (see
+        rebase_every (int or None): move the base point Q to W, and nu to 0, at every n-th optimiser step (see
             :func:`engram.maps.attach`). Default: None, never.
         activation (str): ``identity``, ``tanh``, ``relu``, ``sigmoid`` or ``modrelu``. Default: ``modrelu``.
         nonlinearity (str or None): torch's name for ``activation``. Default: None.
@@ -154,7 +154,7 @@ class HylandRaetschRNN(UnitaryPreset):
         initial_state (str): ``trained``, a parameter, or ``zero``. Default: ``trained``.
         output_all_layers (bool): return the outputs of all layers, a tuple of L. Default: False.
         return_sequence (bool): False returns the last step only, ``(B, directions*H)``. Default: True.
-        checkpoint_every (int or None): keep one state in so many and compute the others again in the backward pass,
+        checkpoint_every (int or None): keep every n-th state and compute the others again in the backward pass,
             which saves memory. Default: None.
         check_finite (bool): refuse NaN and infinity in the input. Default: False.
         laws (dict or None): initial distributions by parameter name, see :mod:`engram.nn.laws`. Default: None, those of

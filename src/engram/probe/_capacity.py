@@ -19,7 +19,7 @@ from engram.probe._subject import Subject
 PAIRS = 600
 """The most products of degree 2 that are tried."""
 WIDEST = 500
-"""The most numbers of a state that are read; of more, so many random combinations."""
+"""The most numbers of a state that are read; of a larger state, this many random combinations of them."""
 LEAST, MOST = 2000, 10000
 """Samples of each half."""
 
@@ -169,5 +169,5 @@ def _reading_steps(lags: int) -> int:
 
 
 def _samples(width: int) -> int:
-    """Of each half, for so many numbers of the state."""
+    """Of each half, for this many numbers of the state."""
     return min(max(LEAST, 20 * width), MOST)

@@ -56,7 +56,7 @@ class Timings:
         return seconds_of(lambda: _backward(self.subject, self.inputs))
 
     def forward(self, rows: float) -> float:
-        """A pass over so many sequences, a + b rows: from a pass over one and a pass over the batch."""
+        """A pass over this many sequences, a + b rows: from a pass over one and a pass over the batch."""
         return self._first + self._slope * (rows - 1)
 
     @cached_property

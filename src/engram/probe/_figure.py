@@ -13,9 +13,10 @@ COLUMNS = 3
 
 
 def figure_of(title: str, plots: Sequence[Callable[[Any], None]]) -> "Figure":
-    """A matplotlib Figure with one panel per plot, three in a row."""
-    rows = max(1, math.ceil(len(plots) / COLUMNS))
-    with new_figure(None, rows, COLUMNS, width=4 * COLUMNS, height=3.1 * rows, title=title) as figure:
+    """A matplotlib Figure with one panel per plot, three in a row; a single one has the space of two, for the title."""
+    columns = min(max(1, len(plots)), COLUMNS)
+    rows = max(1, math.ceil(len(plots) / columns))
+    with new_figure(None, rows, columns, width=4 * max(columns, 2), height=3.1 * rows, title=title) as figure:
         panels = figure.axes
         for plot, axes in zip(plots, panels, strict=False):
             plot(axes)

@@ -17,7 +17,7 @@ from engram.probe._setup import Loss, Setup
 from engram.probe._subject import Subject
 
 EXACT = 64
-"""Up to so many outputs the whole Jacobian is computed."""
+"""Up to this many outputs the whole Jacobian is computed."""
 PROBES = 32
 """Random vectors for a model of more outputs."""
 

@@ -84,7 +84,7 @@ class Lyapunov(Part):
 
     @property
     def dead(self) -> int:
-        """How many directions die at once: an exponent of minus infinity."""
+        """How many of the directions that were followed die at once: an exponent of minus infinity."""
         return int((self.exponents == -math.inf).sum())
 
     @property
@@ -124,7 +124,8 @@ class Lyapunov(Part):
             least = "At least " if many == len(self.exponents) < self.size else ""  # there may be more, not followed
             told.append(f"{least}{many} of {self.size} directions grow, and drown what the state remembers.")
         if self.dead and self.exponents[0] > -math.inf:
-            told.append(f"{self.dead} of {self.size} directions die at once.")
+            alive = len(self.exponents) - self.dead  # exponents fall: what was not followed beyond a dead one is dead
+            told.append(f"{self.size - alive} of {self.size} directions die at once.")
         return " ".join(told)
 
     def brief(self) -> str:

@@ -33,7 +33,7 @@ class Reached:
 
     @property
     def size(self) -> int:
-        """N."""
+        """N, the numbers of the state."""
         return len(self.state)
 
     def times(self, vector: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from engram.probe._subject import Subject
 UNSEEN = 512
 """Inputs that the model never saw; their score shows what chance alone gives."""
 SURE = 4.0
-"""Scores above so many standard deviations of chance count."""
+"""Scores above this many standard deviations of chance count."""
 
 
 def sample_inputs(subject: Subject, steps: int, rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from engram.errors import RunError
 from engram.probe._profile import Profile, profile
 from engram.tasks import seeded
-from engram.train import RunDirectory, load_network
+from engram.train import RunDirectory, load_network, steps_trained
 
 LONGEST = 1000
 """Steps of a task that are measured by default."""
@@ -54,8 +54,7 @@ def profile_run(
 
     whole = steps == len(sample.inputs)
     inputs = sample.inputs[:steps]
-    trained = max((line["step"] for line in run.metrics()), default=0)
-    name = f"{run.settings.model.label} on {task.name}, {trained:,} steps trained"
+    name = f"{run.settings.model.label} on {task.name}, {steps_trained(folder, best=best):,} steps trained"
     options = {"name": name, "loss": loss if whole else None} | options
     data = inputs if network.vocabulary else inputs.to(network.dtype)
     with torch.random.fork_rng(devices=()):

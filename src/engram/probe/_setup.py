@@ -35,7 +35,7 @@ class Setup:
 
     @property
     def length(self) -> int:
-        """T."""
+        """T, the steps of the inputs."""
         return len(self.inputs)
 
     @cached_property

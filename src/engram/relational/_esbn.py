@@ -14,7 +14,7 @@ from engram.state import Field
 
 
 class ESBNState(NamedTuple):
-    """LSTM output and memory ``(B, H)``, what was read last ``(B, K + 1)``, the keys written so far ``(B, T, K)``."""
+    """LSTM output and cell ``(B, H)``, what was read last ``(B, K + 1)``, the keys written so far ``(B, T, K)``."""
 
     h: Any
     c: Any
@@ -23,8 +23,10 @@ class ESBNState(NamedTuple):
 
 
 class ESBNCell(ControllerCell):
-    """One step of :class:`ESBN`. What comes in are the weights of the T slots, the confidence, which slot is written
-    (1 there, else 0), and the code with ``sensory``: ``(2T + 1)`` numbers, or F more.
+    """One step of :class:`ESBN`.
+
+    Its input are 2T + 1 numbers: the weights of the T slots, the confidence, and which slot is written (1 there, else
+    0); with ``sensory`` the F numbers of the code follow.
 
     Parameters besides the LSTM's: weight_key ``(K, H)``, weight_gate ``(1, H)``, and their biases.
     """
@@ -124,7 +126,7 @@ class ESBN(nn.Module):
         return answers
 
     def looks(self, codes: Tensor) -> Tensor:
-        """What the cell is given at its T + 1 steps, ``(T + 1, B, 2T + 1)``, or F more with ``sensory``."""
+        """The inputs of the cell at its T + 1 steps, ``(T + 1, B, 2T + 1)``, or F more with ``sensory``."""
         rows = codes.transpose(0, 1)
         stored = rows if self.kind == "symmetric" else self.second(rows)
         asked = rows if self.kind == "symmetric" else self.first(rows)

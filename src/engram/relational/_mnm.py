@@ -17,8 +17,8 @@ LAYERS = 3
 
 
 class MNMState(NamedTuple):
-    """LSTM output and memory ``(B, H)``, what was read ``(B, M)``, the errors so far ``(B, 1)``, and what was written:
-    inputs and changes of the three layers at every step, ``(B, 3, T + 1, M)`` each."""
+    """LSTM output and cell ``(B, H)``, what was read ``(B, M)``, the sum of the errors so far ``(B, 1)``, and what was
+    written: inputs and changes of the three layers at every step, ``(B, 3, T + 1, M)`` each."""
 
     h: Any
     c: Any
@@ -31,8 +31,8 @@ class MNMState(NamedTuple):
 class MNMCell(ControllerCell):
     """One step of :class:`MNM`; what comes in is a code, and which of the T + 1 steps this is (1 there, else 0).
 
-    The memory's matrices are not stored: W_l = initial_l - sum_s change_s input_s^T, of which a product takes O(M T)
-    numbers besides that with the initial matrix, which all rows share.
+    The memory's matrices W_l = initial_l - sum_s change_s input_s^T are not stored. A product with one is the product
+    with the initial matrix, which all rows share, and takes O(M T) more operations.
 
     Parameters besides the LSTM's, all with biases: weight_heads ``(4M, H)``, weight_rate ``(1, M)``, weight_targets
     ``(3M, M)``. Buffer: initial ``(3, M, M)``, random, not trained.
@@ -122,7 +122,7 @@ class MNM(nn.Module):
     count = "4N (N + D + M + 2) + 4M (N + 1) + 3M (M + 1) + M + 1 + N (N + M + 1) + C (N + 1), M = 128"
     step_cost = "O(N^2 + M N + 9 M (M + T))"
     penalty_of_call = True
-    """The penalty is that of the last call: of several runs as one it is taken where they are called."""
+    """The penalty depends on the last call: where several runs train as one, it is taken within that call."""
 
     def __init__(
         self, input_size: int, output_size: int, steps: int, hidden_size: int = 128, *, memory_size: int = 128

@@ -17,8 +17,8 @@ EPSILON = 1e-8
 
 
 class NTMState(NamedTuple):
-    """LSTM output and memory ``(B, H)``, what was read ``(B, M)``, where the two heads looked ``(B, 2, S)``, and the
-    memory ``(B, S, M)``."""
+    """LSTM output and cell ``(B, H)``, what was read ``(B, M)``, the weights w of the slots of the two heads
+    ``(B, 2, S)``, first the one that reads, and the memory ``(B, S, M)``."""
 
     h: Any
     c: Any
@@ -28,8 +28,10 @@ class NTMState(NamedTuple):
 
 
 class NTMCell(ControllerCell):
-    """One step of :class:`NTM`; what comes in is a code, and of the head that reads and the head that writes whether it
-    has not looked anywhere before (1, else 0): ``(F + 2)`` numbers.
+    """One step of :class:`NTM`.
+
+    Its input are F + 2 numbers: a code, and for the head that reads and the head that writes a 1 as long as it has no
+    weights from a step before (else 0).
 
     Parameters besides the LSTM's, with biases: weight_heads ``(4M, H)``, rows key to read, key to write, erase, add;
     weight_shape ``(12, H)``, six rows for each head: strength, gate, sharpening, three shifts.
@@ -67,7 +69,7 @@ class NTMCell(ControllerCell):
         return NTMState(h, c, read, looks, memory)
 
     def addressed(self, keys: Tensor, shape: Tensor, state: NTMState, fresh: Tensor) -> Tensor:
-        """Where the two heads look, ``(B, 2, S)``."""
+        """The new weights of the slots, ``(B, 2, S)``, from keys ``(B, 2, M)`` and the 12 numbers of ``shape``."""
         strength, gate, sharpening, shifts = shape.unflatten(-1, (2, 6)).split([1, 1, 1, 3], -1)
         likeness = cosines(keys, state.memory)
         gate = fresh + (1 - fresh) * torch.sigmoid(gate)
@@ -76,11 +78,12 @@ class NTMCell(ControllerCell):
         left = torch.cat([mixed[..., 1:], mixed[..., :1]], -1)
         right = torch.cat([mixed[..., -1:], mixed[..., :-1]], -1)
         shifted = back * left + stay * mixed + ahead * right
+        shifted = shifted.clamp_min(torch.finfo(shifted.dtype).tiny)  # of 0, log has no gradient
         return ((F.softplus(sharpening) + 1) * shifted.log()).softmax(-1)  # w^s / sum w^s
 
 
 def cosines(keys: Tensor, memory: Tensor) -> Tensor:
-    """Of keys ``(B, K, M)`` and slots ``(B, S, M)``: ``(B, K, S)``; 0 and without a gradient where one of them is 0.
+    """cos(key, slot) of keys ``(B, K, M)`` and slots ``(B, S, M)``: ``(B, K, S)``; 0 with gradient 0 where one is 0.
 
     Keys are 0 where all that came in is 0, as two equal objects are after context normalisation; a root there would
     have an infinite gradient, and a quotient by a small number one that Adam does not forget for thousands of steps.

@@ -26,7 +26,7 @@ class Sparse(nn.Module):
     """
 
     penalty_of_call = True
-    """The penalty is that of the last call: of several runs as one it is taken where they are called."""
+    """The penalty depends on the last call: where several runs train as one, it is taken within that call."""
 
     def __init__(self, size: int, strength: float, on: str = "codes") -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from engram.tasks import Task
 MOST = 48
 """Examples in a figure."""
 PAGE = 6.0
-"""Inches in height of a sheet, where nobody says how many examples."""
+"""Default height of a sheet, in inches, where the number of examples is not given."""
 
 
 def plot_task(task: Task, path: Path, examples: int = 0, split: str = "train", seed: int = 0) -> int:

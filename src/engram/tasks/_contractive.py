@@ -16,7 +16,7 @@ from engram.tasks._task import Batch, Task
 
 @dataclass(frozen=True)
 class ContractiveSystem(Task):
-    """Give the outputs of a random contractive ReLU network that is known by its inputs and noisy outputs only.
+    """Predict the outputs of a random contractive ReLU network, of which only inputs and noisy outputs are seen.
 
     h_t = relu(W h_{t-1} + F x_t + b) and y_t = C h_t + N(0, v I), with W = I - epsilon A'A / |A|^2 (spectral norm);
     A, F, C and the inputs are standard normal; b starts so, and is moved until each unit is on at the wanted share of
@@ -28,9 +28,9 @@ class ContractiveSystem(Task):
     states: int = 4
     """n, the units of the true system."""
     inputs: int = 2
-    """p."""
+    """p, the numbers that enter at a step."""
     outputs: int = 2
-    """m."""
+    """m, the numbers to predict at a step."""
     epsilon: float = 0.01
     """The contraction: the eigenvalues of W lie in [1 - epsilon, 1)."""
     on: float = 0.6

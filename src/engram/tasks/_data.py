@@ -19,7 +19,7 @@ from engram.tasks._download import LARGEST, download
 UNPACKED = 2**29
 """Bytes of a ``.tgz``, unpacked, that are looked through at most."""
 BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError, FileError)
-"""What the standard library raises for an archive that is cut short or none at all."""
+"""What the standard library raises for an archive that is cut short, or for a file that is no archive."""
 
 
 def read(name: str) -> bytes:
@@ -89,7 +89,7 @@ def _fetched(name: str) -> bytes:
         archive = download(url)
     except (OSError, HTTPException) as error:
         if isinstance(error, HTTPError):
-            error.close()  # it holds the line
+            error.close()  # it keeps the connection open
         raise DataError(f"{name} is not on this machine, and {url} gives no answer ({error}). {put}") from error
     try:
         contents = _unpacked(name, url, archive)

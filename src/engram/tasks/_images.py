@@ -37,7 +37,7 @@ class ImageTask(Task):
     valid: int = 10_000
     """How many of the 60 000 training images are kept for validation; 0: there is no validation."""
     subset: int = 0
-    """Train on the first so many images only; 0 means all."""
+    """Train on this many images only, the first ones; 0 means all."""
 
     answer: ClassVar[Literal["every", "last"]] = "last"
     is_data_set: ClassVar[bool] = True

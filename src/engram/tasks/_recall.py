@@ -15,7 +15,7 @@ BLANK = 0
 
 
 class Recall(Task):
-    """T = delay + 2S steps, the last S of which ask for the S symbols, which are 1..n; before, blank 0 is due.
+    """T = delay + 2S steps: the targets are the blank 0, and at the last S steps the S symbols, out of 1..n.
 
     Inputs ``(T, B, D)`` one-hot, targets ``(T, B)`` classes. Trained at every step, judged by the symbols.
     """
@@ -34,7 +34,7 @@ class Recall(Task):
 
     @property
     def memoryless_baseline(self) -> float:
-        """Blank where blank is due, uniform over the symbols after: S ln n / (delay + 2S)."""
+        """Sure of the blanks, uniform over the symbols after them: S ln n / (delay + 2S)."""
         return self.length * math.log(self.symbols) / self.steps
 
     @abstractmethod

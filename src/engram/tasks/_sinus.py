@@ -24,7 +24,7 @@ class Sinus(Regression):
     length: int = 16
     """T, the steps."""
     frequency: float = 3.0
-    """w."""
+    """w, the factor within the sine."""
 
     name: ClassVar[str] = "sinus"
     source: ClassVar[str] = "Lizaire et al. 2026"

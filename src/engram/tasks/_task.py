@@ -51,13 +51,13 @@ class Task(ABC):
     context: ClassVar[str] = "off"
     """How the task's papers normalise codes over the steps of a sequence: off, whole, or segmented."""
     defaults: ClassVar[Mapping[str, Any]] = {}
-    """Settings of the task's papers, by flat names, for what nobody says: Settings.of and the command line use them."""
+    """Default settings for this task by flat names, those of its papers: Settings.of and the command line use them."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "name" not in vars(cls):  # one derived from another task is not that task
+        if "name" not in vars(cls):  # not the name of the task that it is derived from
             cls.name = cls.__name__
-        if "loss" in vars(cls) and "losses" not in vars(cls):  # that of another loss is not this one's
+        if "loss" in vars(cls) and "losses" not in vars(cls):  # the inherited one computes the inherited loss
             cls.losses = Task.losses  # type: ignore[method-assign]
 
     @property
@@ -133,9 +133,14 @@ class Task(ABC):
         """What is minimised, from outputs ``(S, B, C)``."""
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """:meth:`loss` of several models that are trained as one, ``(E)``: outputs ``(E, S, B, C)``, and a batch whose
-        parts have the members along their first axis. Default: one after the other; a subclass that can do better with
-        a loss of its own defines both."""
+        """:meth:`loss` of E models that are trained as one, ``(E)``.
+
+        Default: one model after the other. A subclass with a faster way defines ``loss`` and this.
+
+        Args:
+            outputs: ``(E, S, B, C)``.
+            batch: the batches of the models, stacked along a first axis.
+        """
         return torch.stack([self.loss(own, Batch(*parts)) for own, *parts in zip(outputs, *batch, strict=True)])
 
     @abstractmethod

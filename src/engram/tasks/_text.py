@@ -88,7 +88,7 @@ class PennTreebank(SymbolTask):
     bptt: int = 150
     """Steps of a window, through which gradients flow."""
     subset: int = 0
-    """Train on the first so many characters only; 0 means all 5,017,482."""
+    """Train on this many characters only, the first ones; 0 means all 5,017,482."""
 
     name: ClassVar[str] = "ptb"
     source: ClassVar[str] = "Mikolov et al. 2012; Kerg et al. 2019 (nnRNN)"

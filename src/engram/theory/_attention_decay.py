@@ -12,7 +12,7 @@ from flint import fmpq, fmpq_poly, fmpz
 from engram.errors import check_size
 
 PARTS = 10**6
-"""The constants of the bounds are rounded to so many parts of 1."""
+"""The constants of the bounds are rounded to this many parts of 1."""
 
 
 @dataclass(frozen=True)

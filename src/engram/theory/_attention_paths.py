@@ -38,6 +38,7 @@ class ClosedForms:
     """Those of tanh, by the keys of :class:`engram.theory.Functions`."""
 
     def alpha(self, i: int, tau: int) -> Any:
+        """alpha_i of the attention at tau; 0 if h_i is not attended to."""
         return self.run.alphas[tau - 1].get(i, 0)
 
     def phi_slope(self, t: int) -> Array:
@@ -80,9 +81,11 @@ class ClosedForms:
         return added(a * self.run.states[i - 1] for i, a in self.run.alphas[tau - 1].items())
 
     def X(self, j: int, tau: int) -> Array:
+        """(h_j - c) de_j/dh_j, ``(n, n)``: how attention to h_j itself changes with h_j."""
         return np.outer(self.run.states[j - 1] - self.context(tau), self.e_slopes(j, tau)[0])
 
     def Y(self, i: int, tau: int) -> Array:
+        """h_i (de_i/ds - sum_j alpha_j de_j/ds), ``(n, n)``, s the query s_{tau-1}: dc/ds is sum_i alpha_i Y_i."""
         mean = added(a * self.e_slopes(j, tau)[1] for j, a in self.run.alphas[tau - 1].items())
         return np.outer(self.run.states[i - 1], self.e_slopes(i, tau)[1] - mean)
 
@@ -93,11 +96,11 @@ class ClosedForms:
         return self.alpha(j, tau) * (self.f_slopes()[1] @ (self.eye + self.X(j, tau)))
 
     def E(self, t: int, tau: int) -> Array:
-        """Eqs. B.1.80, B.1.84 and B.1.85."""
+        """ds_tau/dh_t with all other arguments of psi held fixed, ``(n, n)`` (Eqs. B.1.80, B.1.84 and B.1.85)."""
         return self.seen(t, tau) + self.f_slopes()[0] if t == tau else self.seen(t, tau)
 
     def F(self, tau: int, sigma: int) -> Array:
-        """Eqs. B.1.81 to B.1.83; sigma < tau."""
+        """From s_sigma to s_tau in one jump, ``(n, n)``; sigma < tau (Eqs. B.1.81 to B.1.83)."""
         by_attention = self.seen(sigma + 1, tau) @ self.J(sigma)
         if tau > sigma + 1:
             return by_attention
@@ -119,7 +122,7 @@ class ClosedForms:
         return found
 
     def _theta_slopes(self, i: int, tau: int) -> dict[str, Array]:
-        """de_i/dtheta."""
+        """de_i/dtheta of the weights of the alignment, each in the shape of its weight."""
         w, s, h = self.weights, self.run.macros[tau - 1], self.run.states[i - 1]
         if self.variant.align == "dot":
             return {"W_a": w.scale * np.outer(w.U_a @ h, s), "U_a": w.scale * np.outer(w.W_a @ s, h)}

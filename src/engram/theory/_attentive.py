@@ -1,7 +1,8 @@
 """The attentive recurrence as a function of numbers of any kind: tensors with gradients, or exact dual numbers.
 
 h_t = phi(V s_{t-1} + U x_t + b) and s_t = psi_t(h_1, ..., h_t, s_{t-1}), where psi_t attends to states with weights
-alpha_i = softmax of e_i = a(s_{t-1}, h_i), c = sum_i alpha_i h_i, and s = f(h_t, c); s_0 = 0.
+alpha_i = softmax of e_i = a(s_{t-1}, h_i), c = sum_i alpha_i h_i, and s = f(h_t, c); s_0 = 0. Here h are the states, s
+the macro-states (the source's word), which feed back.
 Source: Kerg (2022), Section 4.4, Eqs. 4.4.1 and 4.4.2; Eqs. B.1.4, B.1.5, B.1.86, B.1.90.
 """
 
@@ -87,7 +88,7 @@ class Attentive:
         return drive if self.variant.activation == "identity" else self.functions.tanh(drive, ("hidden", step))
 
     def psi(self, step: int, states: Sequence[Any], before: Any) -> tuple[Any, dict[int, Any]]:
-        """s_t from h_1 ... h_t and s_{t-1}; also alpha_i of the states that are attended to."""
+        """s_t ``(n)`` from h_1 ... h_t and s_{t-1}; also alpha_i of the states that are attended to, by i."""
         weights = {
             i: self.functions.exp(self._aligned(step, i, before, states[i - 1]), ("weight", i, step))
             for i in self.variant.attended(step)
@@ -97,7 +98,7 @@ class Attentive:
         return self._combined(states[step - 1], added(a * states[i - 1] for i, a in alpha.items())), alpha
 
     def _aligned(self, step: int, i: int, before: Any, state: Any) -> Any:
-        """e_i."""
+        """e_i, one number: how well h_i fits s_{t-1}."""
         w = self.weights
         query, key = w.W_a @ before, w.U_a @ state
         if self.variant.align == "dot":
@@ -105,15 +106,18 @@ class Attentive:
         return w.v_a @ self.functions.tanh(query + key, ("align", i, step))
 
     def _combined(self, state: Any, context: Any) -> Any:
-        """f."""
+        """f(h_t, c), ``(n)``."""
         if self.variant.combine == "concat":
             return self.weights.A @ state + self.weights.B @ context
         return state + context if self.variant.combine == "sum" else (state + context) / 2
 
     def roll_out(self, zero: Any, state_shifts: Sequence[Any], macro_shifts: Sequence[Any]) -> "RollOut":
-        """Run over all inputs; the shifts, all 0, are added to h_t and s_t: derivatives by them are total ones.
+        """Run over all inputs.
 
-        ``zero`` is s_0.
+        Args:
+            zero: s_0.
+            state_shifts: zeros that are added to h_1 ... h_T: the derivatives by them are dL/dh_t.
+            macro_shifts: zeros that are added to s_1 ... s_T, likewise.
         """
         states, macros, alphas = [], [zero], []
         for step, (shift, macro_shift) in enumerate(zip(state_shifts, macro_shifts, strict=True), 1):

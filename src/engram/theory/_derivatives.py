@@ -23,7 +23,8 @@ class Differentiation(Functions, Protocol):
     def variables(self, values: Sequence[Array]) -> list[Any]:
         """Arrays as variables."""
 
-    def value(self, number: Any) -> Array: ...
+    def value(self, number: Any) -> Array:
+        """The array without its derivatives."""
 
     def jacobian(self, vector: Any, by: Sequence[Any]) -> Array:
         """Of a vector of n numbers by all K numbers of the variables, ``(n, K)``."""
@@ -98,17 +99,17 @@ class Derivatives:
     run: RollOut
     """Its values, as arrays."""
     total: dict[tuple[int, int], Array]
-    """ds_tau/dh_t of every t <= tau, ``(n, n)``."""
+    """ds_tau/dh_t of every t <= tau, ``(n, n)``, by (t, tau)."""
     partial: dict[tuple[int, int], Array]
     """The same with the other arguments of psi held fixed: E."""
     jumps: dict[tuple[int, int], Array]
-    """F of every tau > sigma >= 1."""
+    """F of every tau > sigma >= 1, ``(n, n)``, by (tau, sigma)."""
     by_state: Array
     """dL/dh_t, ``(T, n)``, of L = sum_t r_t s_t."""
     by_macro: Array
     """dL/ds_t, ``(T, n)``."""
     by_weight: dict[str, Array]
-    """dL/dV and so on."""
+    """dL/dV and so on, by the names of :class:`engram.theory.Weights`."""
 
 
 class Problem(NamedTuple):

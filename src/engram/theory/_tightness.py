@@ -46,7 +46,7 @@ class DimensionCount:
     n: int
     """Numbers per step of the input."""
     states: int
-    """N."""
+    """N, the units of the network."""
     on: int
     """mu, the units that are positive at the second step."""
     hidden: int

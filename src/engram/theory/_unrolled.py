@@ -18,9 +18,9 @@ class Chain:
     """
 
     layer: int
-    """l."""
+    """l, the layer, from 1."""
     length: int
-    """t."""
+    """t, the units."""
     below: tuple["Chain", ...]
     """One chain per unit; empty in layer 1, whose units read the inputs."""
 

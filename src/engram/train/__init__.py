@@ -2,7 +2,7 @@
 
 from engram.run_files import FILES as RUN_FILES
 from engram.train._denormals import without_denormals
-from engram.train._directory import RunDirectory
+from engram.train._directory import RunDirectory, versions
 from engram.train._fabric import make_fabric
 from engram.train._files import allowing
 from engram.train._find_lr import RULE, RateTest, find_lr
@@ -22,7 +22,7 @@ from engram.train._settings_machine import Machine
 from engram.train._settings_optimiser import Group, Optimiser
 from engram.train._together import train_together
 from engram.train._toml import to_toml
-from engram.train._trained import evaluate, load_network
+from engram.train._trained import evaluate, load_network, steps_trained
 from engram.train._why_not_together import keeps_bits, why_not_together
 from engram.train._worker import Worker
 
@@ -58,10 +58,12 @@ __all__ = [
     "resume",
     "score_names",
     "settings_from_flat",
+    "steps_trained",
     "to_toml",
     "together_steps",
     "train",
     "train_together",
+    "versions",
     "why_not_together",
     "without_denormals",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from engram.state import State
+from engram.state import State, detached
 from engram.tasks import Batch, Batches, Task
 
 
@@ -15,6 +15,14 @@ def place(batch: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
         part.to(device, dtype if part.is_floating_point() else part.dtype, non_blocking=True) for part in batch
     )
     return Batch(inputs, targets, mask)
+
+
+def carry_on(network: object, state: State) -> State:
+    """What goes on into the next window: what the network's own ``carry`` keeps of a state, without a history."""
+    if state is None:
+        return None
+    carry = getattr(network, "carry", None)
+    return carry(state) if callable(carry) else detached(state)
 
 
 @torch.no_grad()
@@ -28,6 +36,8 @@ def evaluate_split(
 ) -> dict[str, float]:
     """``loss`` and the task's metrics, averaged over the scored steps of one epoch of ``batches``.
 
+    Text runs in windows as in training: what the network carries on, and no more, comes into the next one.
+
     ``after_batch`` is called with the number of batches done: for progress, or to raise and leave.
     """
     training = isinstance(network, nn.Module) and network.training
@@ -38,7 +48,8 @@ def evaluate_split(
     try:
         for k in range(batches.per_epoch):
             batch = place(batches[k], device, dtype)
-            outputs, state = network(batch.inputs, state if batches.carries else None)
+            outputs, state = network(batch.inputs, state)
+            state = carry_on(network, state) if batches.carries else None
             scores = {"loss": float(task.loss(outputs, batch)), **task.metrics(outputs, batch)}
             count = int(batch.mask.sum())
             weight += count

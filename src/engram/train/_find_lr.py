@@ -18,7 +18,7 @@ from engram.train._settings_optimiser import Group, Optimiser
 SMOOTHING = 0.9
 """Share of the mean so far in the next smoothed loss."""
 EXPLODED = 4.0
-"""A smoothed loss above the first one and of more than so many times the lowest one has exploded."""
+"""A smoothed loss above the first one and of more than this many times the lowest one has exploded."""
 FEWEST, START = 20, 10
 """Steps of a test that tells anything; those at its start, whose mean loss is where the loss falls from."""
 FALL = 0.95

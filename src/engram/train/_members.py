@@ -50,12 +50,13 @@ class Members:
     """Loops that train as one. Each has its own step: batch, rates and counters of a member are functions of it.
 
     Args:
-        loops: of the same task, model, batch and kind of optimiser; None for a place that is only to be filled.
+        loops: of the same task, model, batch and kind of optimiser; None for a place without a run, which is computed
+            with a copy of the first run's numbers, so that there are always as many members.
         batches: gives the batches of their next steps.
     """
 
     def __init__(self, loops: list[Loop | None], batches: "Now | Ahead") -> None:
-        self.stacked = Stacked(loops)  # reads None as None
+        self.stacked = Stacked(loops)
         self.own = [e for e, loop in enumerate(loops) if loop is not None]
         first = next(loop for loop in loops if loop is not None)
         self.loops, self.batches = [loop or first for loop in loops], batches
@@ -178,7 +179,7 @@ def _scores(task: Any, outputs: Tensor, batch: Batch, e: int) -> dict[str, float
 
 @contextmanager
 def together_steps(settings: list[Settings]) -> Iterator[Callable[[int], None]]:
-    """A block with a function that trains new runs of these settings for so many steps as one, without any files."""
+    """A block with a function that trains new runs of these settings as one, without files: ``call(steps)``."""
     fabric = make_fabric(settings[0])
     loops = [Loop(each, fabric) for each in settings]
     with Ahead(settings[0].machine.threads) as ahead:
@@ -192,7 +193,7 @@ def together_steps(settings: list[Settings]) -> Iterator[Callable[[int], None]]:
 
 
 class Now:
-    """The batches of a step, stacked, sampled when they are asked for."""
+    """The batches of a step, stacked; they are sampled when they are asked for."""
 
     def take(self, loops: list[Loop]) -> Batch:
         """The batches of these loops' next steps."""
@@ -200,7 +201,7 @@ class Now:
 
 
 class Ahead:
-    """The same; those of the step after are sampled by a second thread while this step is computed."""
+    """As :class:`Now`, but a second thread samples the batches of the next step while this one is computed."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from engram.state import State, detached, each, parts
+from engram.state import State, each, parts
 from engram.tasks import Batch, Task
-from engram.train._evaluate import evaluate_split, place
+from engram.train._evaluate import carry_on, evaluate_split, place
 from engram.train._settings import Settings
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Supervised:
         carried = self.carries.get(k) if carries and k % self.batches.per_epoch else None
         outputs, state = self.model(batch.inputs, carried)
         if carries:
-            self.carries = {k: carried, k + 1: self._carried(state)}
+            self.carries = {k: carried, k + 1: carry_on(self.network, state)}
         found = outputs.detach()
         return Step(
             self.task.loss(outputs, batch),
@@ -96,7 +96,7 @@ class Supervised:
         given = [self._own(tensors[f"carry.{i}"].to(self.fabric.device)) for i in range(len(tensors))]
         inputs = self._batch(k - 1).inputs
         with torch.no_grad():  # such states as the network leaves behind, after one step and after a window
-            short, state = (self._carried(self.network(piece)[1]) for piece in (inputs[:1], inputs))
+            short, state = (carry_on(self.network, self.network(piece)[1]) for piece in (inputs[:1], inputs))
         if len(given) != len(parts(state)) or not all(map(_fits, given, parts(short), parts(state))):
             raise ValueError("the state that is carried on is not one of this network")
         rest = iter(given)
@@ -106,11 +106,6 @@ class Supervised:
         """What of batch k is this process's."""
         batch = place(self.batches[k], self.fabric.device, self.network.dtype)
         return batch if self.fabric.world_size == 1 else Batch(*(self._own(tensor) for tensor in batch))
-
-    def _carried(self, state: State) -> State:
-        if state is None:
-            return None
-        return self.network.carry(state) if hasattr(self.network, "carry") else detached(state)
 
     def _own(self, tensor: Tensor) -> Tensor:
         """The columns of this process, of ``(..., B, ...)``, whose second axis is the batch."""

@@ -13,7 +13,7 @@ class Schedule:
     - constant: 1
     - step, every s steps by f: f^(k // s)
     - cosine over n steps to the share e: e + (1 - e) (1 + cos(pi min(k, n) / n)) / 2 (Loshchilov and Hutter 2017)
-    - plateau: f for each time that so many validations in a row were not better
+    - plateau: f for each time that this many validations in a row were not better
 
     Only a plateau depends on more than k; it is all there is to keep.
     """

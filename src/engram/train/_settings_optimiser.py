@@ -93,17 +93,17 @@ class Optimiser:
     schedule: Literal["constant", "plateau", "step", "cosine"] | None = None
     """How the rates change; default: plateau if plateau is set, step if step_size is, else constant."""
     plateau: int = 0
-    """Schedule plateau: after so many validations without a better score, multiply the rates by plateau_factor."""
+    """Schedule plateau: after this many validations without a better score, multiply the rates by plateau_factor."""
     plateau_factor: float = 0.5
     """The factor of the schedule plateau."""
     step_size: int = 0
-    """Schedule step: every so many optimiser steps, multiply the rates by step_factor."""
+    """Schedule step: at every n-th optimiser step, multiply the rates by step_factor."""
     step_factor: float = 0.1
     """The factor of the schedule step."""
     cosine_end: float = 0.0
     """Schedule cosine: the rates fall along half a cosine to this share of themselves."""
     cosine_steps: int | None = None
-    """Schedule cosine: in so many steps; default: all steps of the run."""
+    """Schedule cosine: in this many steps; default: all steps of the run."""
     warmup: int = 0
     """Steps in which the rates first rise linearly, whatever the schedule; 0 for none."""
     groups: tuple[Group, ...] = ()

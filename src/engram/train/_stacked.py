@@ -4,8 +4,8 @@ Each member stays an ordinary :class:`Loop` with a network and an optimiser of i
 and buffers are views into the rows. So whatever is done to a single run (validation, checkpoints, best weights,
 maps after a step) is done to a member in the same way, and what is computed for all of them at once is seen by each.
 
-A row has the parameters whose gradient is clipped first, then the others. Every parameter begins at a multiple of 64
-bytes and a row is a multiple of 64 numbers long, so that a number's place in a vector of the processor is the same for
+A row has first the parameters whose gradient is clipped, then the others. Every parameter begins at a multiple of 64
+numbers, and a row is a multiple of 64 numbers long. So a number's place in a vector of the processor is the same for
 all members, however many there are: torch computes the numbers at the end of an array in another way.
 """
 
@@ -62,7 +62,7 @@ class Stacked:
     """The parameters, moments and buffers of some loops as rows, which the loops' own tensors now see.
 
     Args:
-        loops: None is a place without a run: its row is a copy of the first one's, and nobody's.
+        loops: in the order of the rows; None for a place without a run, whose row is a copy of the first run's.
     """
 
     def __init__(self, loops: list[Loop | None]) -> None:

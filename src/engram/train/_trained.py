@@ -34,6 +34,12 @@ def load_network(folder: Path | str, *, best: bool = True, allow: Sequence[str] 
     return network.eval()
 
 
+def steps_trained(folder: Path | str, *, best: bool = True) -> int:
+    """After how many steps the run had the weights that :func:`load_network` gives."""
+    values = load(Path(folder)).values
+    return int((values["best"]["step"] if best else 0) or values["step"])
+
+
 def evaluate(
     folder: Path | str,
     split: str | None = None,

@@ -42,7 +42,7 @@ def extended(
 def _with_bits(
     recurrent: np.ndarray, signal: np.ndarray, lags: int, steps: int | None, bits: int
 ) -> FisherNumbers | None:
-    """The numbers with so many bits; None where a ball has become infinite."""
+    """The numbers with this many bits; None where a ball has become infinite."""
     size = len(recurrent)
     w, v, one = (arb_mat(values.tolist()) for values in (recurrent, signal[:, None], np.eye(size)))
     if steps is None:

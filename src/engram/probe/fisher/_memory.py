@@ -187,7 +187,7 @@ def fisher_memory(
         v: (N,), the weights of the signal; for several inputs one direction of them, ``U @ direction``.
         noise: eps, the variance of z_t in each coordinate.
         lags: K, the lags of J_kl; J_tot is over all. Default: 2 N.
-        steps: noise and signal began so many steps ago. Default: infinitely many, which needs a spectral radius of W
+        steps: noise and signal began this many steps ago. Default: infinitely many, which needs a spectral radius of W
             below 1. An orthogonal W has no stationary state; with ``steps=T`` it has J(k) = 1 / (eps T).
         precision: "float64", "extended" (balls of python-flint, with a proven error), or "auto": float64 while its
             estimated relative error is at most 1e-8, else extended up to N = 128. The estimate is N 2^-52 times the

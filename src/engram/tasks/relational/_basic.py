@@ -9,7 +9,7 @@ from torch import Tensor
 from engram.errors import check_flag
 from engram.tasks.relational._relational import RelationalTask
 from engram.tasks.relational._shapes import COLOURS, coloured_table
-from engram.tasks.relational._trials import Kind, Trials
+from engram.tasks.relational._trials import Kind, Sampler, Trials
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ class BasicTask(RelationalTask):
         return [Kind(kind.share, kind.space * COLOURS**self.key, _coloured(kind)) for kind in kinds]
 
 
-def _coloured(kind: Kind):  # type: ignore[no-untyped-def]
+def _coloured(kind: Kind) -> Sampler:
+    """Its trials, each image with a random colour: row ``shape * COLOURS + colour`` of the coloured table."""
+
     def sample(count: int, generator: torch.Generator) -> Trials:
         rows, answers = kind.sample(count, generator)
         return Trials(rows * COLOURS + torch.randint(COLOURS, rows.shape, generator=generator), answers)

@@ -33,12 +33,12 @@ def one_of(count: int, many: int, generator: torch.Generator) -> Tensor:
 
 
 def place_of(wanted: Tensor, among: Tensor) -> Tensor:
-    """Where each of ``(count,)`` stands in its row of ``(count, many)``, which has it once."""
+    """The column of each of ``wanted`` ``(count,)`` in its row of ``among`` ``(count, many)``, which has it once."""
     return (among == wanted[:, None]).long().argmax(1)
 
 
 def ways(objects: int, many: int) -> int:
-    """How many ways there are to take ``many`` of so many objects, in order: N (N-1) ... (N-k+1).
+    """How many ways there are to take ``many`` of this many objects, in order: N (N-1) ... (N-k+1).
 
     >>> ways(5, 2)
     20

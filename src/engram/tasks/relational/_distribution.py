@@ -1,4 +1,4 @@
-"""Distribution of N: the second row has the objects of the first in another order; which one is missing at its end?"""
+"""Distribution of N: the second row has the objects of the first in any order; which one is missing at its end?"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ LAST = 3
 
 
 def missing_one(pool: Tensor, number: int, permutations: int, order: Orders) -> Kind:
-    """N shapes, the same in another order but for the last, and N + 1 to choose it from: these N and another one.
+    """N shapes, the same in any order but for the last, and N + 1 to choose it from: these N and another one.
 
     Args:
         pool: the shapes.
@@ -43,7 +43,7 @@ def missing_one(pool: Tensor, number: int, permutations: int, order: Orders) -> 
 
 @dataclass(frozen=True)
 class Distribution3(BasicTask):
-    """Three shapes, the same in another order without the last, and four to choose it from: where is it among them?
+    """Three shapes, the same in any order without the last, and four to choose it from: where is it among them?
 
     The fourth of these is another shape. Source: Webb et al. 2021 (ESBN); Kerg (2022), Section 5.4.1.
     """
@@ -63,7 +63,7 @@ class Distribution3(BasicTask):
 
 @dataclass(frozen=True)
 class DistributionN(RelationalTask):
-    """N shapes, the same in another order without the last, and N + 1 to choose it from: where is it among them?
+    """N shapes, the same in any order without the last, and N + 1 to choose it from: where is it among them?
 
     Restricted: in training the first N - 3 places of the second row have the first N - 3 shapes of the first row; in
     the test they never do. Source: Kerg (2022), Appendix C.4.

@@ -20,11 +20,11 @@ from engram.tasks.relational._shapes import Shapes, plain_table, which_shapes
 from engram.tasks.relational._trials import Kind, Trials, distinct, fresh, quotas, with_quotas
 
 LARGEST = 10_000
-"""Trials in a training or a test set, where nobody says how many."""
+"""Trials in a training or a test set by default, at most."""
 TEST_PART = 0.05
-"""Of the trials of a kind, where training and test have the same shapes."""
+"""The share of the trials of a kind that is kept for the test, where training and test have the same shapes."""
 VALID = 256
-"""Trials in a validation, where nobody says how many."""
+"""Trials in a validation by default."""
 ENDLESS = 2**62
 """More trials than anybody counts."""
 
@@ -116,11 +116,11 @@ class RelationalTask(OneAnswer):
 
     @property
     def key(self) -> int:
-        """How many of its first objects make a trial another one. What comes after them is sampled anew each time."""
+        """How many of its first objects identify a trial. What comes after them is sampled anew each time."""
         return self.steps
 
     def largest(self, split: str) -> int:
-        """The largest number of trials in a split, where nobody says how many."""
+        """How many trials a split has at most by default."""
         return LARGEST
 
     def objects(self) -> Tensor:
@@ -137,7 +137,7 @@ class RelationalTask(OneAnswer):
         Args:
             split: ``"train"`` or ``"test"``.
             seed: of the shapes and the trials.
-            size: how many; fewer if there are not so many. Default: 0, as many as the paper has.
+            size: how many; fewer if there are fewer. Default: 0, as many as the paper has.
         """
         kinds, generator = self.kinds(split, self.shapes_of(split, seed)), seeded(seed, split)
         kept = self._kept_for_test(kinds, seed) if self.holdout == 0 and self.same_kinds else []

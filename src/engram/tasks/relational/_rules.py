@@ -54,7 +54,7 @@ class Source:
         return (objects - self.first) % self.colours
 
     def where(self, count: int, wrong: Callable[[Tensor], Tensor]) -> Tensor:
-        """Objects sampled again until none is ``wrong``, which is told of all of them."""
+        """Random objects ``(count,)``, those sampled again that are ``wrong``: a mask ``(count,)`` of all of them."""
         found = self.some(count)
         while len(again := wrong(found).nonzero()[:, 0]):
             found[again] = self.some(len(again))

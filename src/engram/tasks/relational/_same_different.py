@@ -12,7 +12,7 @@ from engram.tasks.relational._choose import pick, ways
 from engram.tasks.relational._glyphs import COUNT
 from engram.tasks.relational._relational import ENDLESS, LARGEST, RelationalTask
 from engram.tasks.relational._shapes import COLOURS, separated_table
-from engram.tasks.relational._trials import Kind, Trials
+from engram.tasks.relational._trials import Kind, Sampler, Trials
 
 SAME, DIFFERENT = 0, 1
 ANSWERS = ("same", "different")
@@ -75,7 +75,9 @@ class Separated(RelationalTask):
         return [Kind(kind.share, kind.space * COLOURS**2, _with_patches(kind)) for kind in pairs(pool)]
 
 
-def _with_patches(kind: Kind):  # type: ignore[no-untyped-def]
+def _with_patches(kind: Kind) -> Sampler:
+    """Its trials, with the image of a random colour after each shape."""
+
     def sample(count: int, generator: torch.Generator) -> Trials:
         rows, answers = kind.sample(count, generator)
         patches = COUNT + torch.randint(COLOURS, rows.shape, generator=generator)

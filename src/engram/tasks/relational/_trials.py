@@ -22,17 +22,21 @@ class Trials(NamedTuple):
         return Trials(self.rows[places], self.answers[places])
 
 
+Sampler = Callable[[int, torch.Generator], Trials]
+"""``sample(count, generator)`` gives ``count`` trials."""
+
+
 class Kind(NamedTuple):
     """Trials of one pattern, such as "same".
 
     share: its part of all trials; those of all kinds sum to 1.
     space: how many different trials there are.
-    sample: gives so many of them, each uniform among all.
+    sample: gives any number of them, each uniform among all.
     """
 
     share: float
     space: int
-    sample: Callable[[int, torch.Generator], Trials]
+    sample: Sampler
 
 
 def joined(trials: Sequence[Trials]) -> Trials:
