@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from engram.errors import RunError
 from engram.files import parse_json, sealed, sha256, unseal
-from engram.train import evaluate, load_network, resume, train
+from engram.train import _checkpoint, evaluate, load_network, resume, train
 from engram.train._checkpoint import (
     FILES,
     OLD_TENSORS,
@@ -305,6 +306,59 @@ def test_a_save_under_way_is_no_damage(tmp_path: Path, monkeypatch: pytest.Monke
         with pytest.raises(Killed), killed_at(k, monkeypatch):
             save(folder, checkpoint(3))
         assert load(folder).values["step"] in (2, 3)  # warnings are errors here
+
+
+@pytest.mark.parametrize("saves", [1, 2, 3])
+@pytest.mark.parametrize("reads", [1, 2, 3])
+def test_saves_between_two_reads_are_no_damage(
+    reads: int, saves: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another process trains: the values read may be of one save, and all tensors there of later ones."""
+    save(tmp_path, checkpoint(1))
+    save(tmp_path, checkpoint(2))
+    steps, before = iter(range(3, 100)), _checkpoint.read_bounded
+    count = 0
+
+    def read_later(path: Path, limit: int) -> bytes:
+        nonlocal count
+        count += 1
+        if count == reads:
+            for _ in range(saves):
+                save(tmp_path, checkpoint(next(steps)))
+        return before(path, limit)
+
+    monkeypatch.setattr(_checkpoint, "read_bounded", read_later)
+    monkeypatch.setattr(_checkpoint, "read_json", lambda path, limit, **_: parse_json(read_later(path, limit)))
+    tensors, values = load(tmp_path)  # warnings are errors here
+    assert tensors["w"].equal(torch.full((3,), float(values["step"])))
+    assert values["step"] in (2, 2 + saves)
+    assert (count >= reads) == (next(steps) > 3)
+
+
+def test_a_reader_beside_a_process_that_saves_all_the_time(tmp_path: Path) -> None:
+    """Each checkpoint that is read is whole, none is older than the one before, and nothing is called damaged."""
+    save(tmp_path, checkpoint(0))
+    ended = threading.Event()
+
+    def save_all_the_time() -> None:
+        for step in itertools.count(1):
+            if ended.is_set():
+                return
+            save(tmp_path, checkpoint(step))
+
+    saver = threading.Thread(target=save_all_the_time)
+    saver.start()
+    try:
+        found = []
+        for _ in range(100):
+            tensors, values = load(tmp_path)  # warnings are errors here
+            assert tensors["w"].equal(torch.full((3,), float(values["step"])))
+            found.append(values["step"])
+    finally:
+        ended.set()
+        saver.join()
+    assert found == sorted(found)
+    assert found[-1] > found[0]
 
 
 # Damage

@@ -23,6 +23,8 @@ TENSORS, VALUES, OLD_TENSORS, OLD_VALUES = FILES
 VERSION = 1
 MOST_VALUES = 2**26
 """Bytes of a JSON file that are read at most."""
+LOOKS = 100
+"""How often a folder that changes under the reader is looked at."""
 
 
 class Checkpoint(NamedTuple):
@@ -71,7 +73,29 @@ def load_for_resume(folder: Path) -> Checkpoint:
 
 
 def _find(folder: Path) -> tuple[Checkpoint, str, str]:
-    """A checkpoint, and the files of its tensors and values."""
+    """A checkpoint, and the files of its tensors and values.
+
+    Whoever reads while another process trains may find the values of one save and the tensors of the next: only what
+    is missing while all files stay as they are is damaged.
+    """
+    for _ in range(LOOKS):
+        before = _stamps(folder)
+        found, faults, is_last = _look(folder)
+        if is_last or _stamps(folder) == before:
+            break
+    if found is None:
+        raise RunError(f"{folder} has no checkpoint that can be read ({'; '.join(faults)}): start the run again")
+    if not is_last:
+        warnings.warn(
+            f"the last checkpoint of {folder} is damaged ({faults[0]}); "
+            f"going on from the one before, step {found[0].values.get('step')}",
+            stacklevel=3,
+        )
+    return found
+
+
+def _look(folder: Path) -> tuple[tuple[Checkpoint, str, str] | None, list[str], bool]:
+    """The newest pair, the faults of newer files, and whether it is the last checkpoint that was saved."""
     faults: list[str] = []
     saving = beside(folder / VALUES).exists()
     cut_off = False  # a save is under way or was killed: the one before is then the last, and nothing is damaged
@@ -87,14 +111,24 @@ def _find(folder: Path) -> tuple[Checkpoint, str, str]:
         for tensors_name in (TENSORS, OLD_TENSORS):
             tensors = _read(folder / tensors_name, values, faults)
             if tensors is not None:
-                if values_name == OLD_VALUES and not cut_off:
-                    warnings.warn(
-                        f"the last checkpoint of {folder} is damaged ({faults[0]}); "
-                        f"going on from the one before, step {values.get('step')}",
-                        stacklevel=3,
-                    )
-                return Checkpoint(tensors, values), tensors_name, values_name
-    raise RunError(f"{folder} has no checkpoint that can be read ({'; '.join(faults)}): start the run again")
+                return (
+                    (Checkpoint(tensors, values), tensors_name, values_name),
+                    faults,
+                    values_name == VALUES or cut_off,
+                )
+    return None, faults, False
+
+
+def _stamps(folder: Path) -> list[tuple[int, int] | None]:
+    """Which files have the names that a save writes to: they change with every save."""
+    stamps: list[tuple[int, int] | None] = []
+    for path in [folder / name for name in FILES] + [beside(folder / name) for name in (TENSORS, VALUES)]:
+        try:
+            found = path.lstat()
+            stamps.append((found.st_ino, found.st_mtime_ns))
+        except OSError:
+            stamps.append(None)
+    return stamps
 
 
 def _read(path: Path, values: dict[str, Any], faults: list[str]) -> dict[str, Tensor] | None:
