@@ -41,6 +41,7 @@ class Layout:
 VARIANT = ("similarity", "sensory", "encoder", "l1")
 LAYOUTS = {
     "relational-basic": Layout(("model",), ("task",)),
+    "relational-printed": Layout(("model",), ("task",)),
     "relational-holdout": Layout(("task",), ("holdout",)),
     "relational-context": Layout(("model", "context"), ("task",), ("relational-basic",)),
     "relational-comparison": Layout(("model", "similarity"), ("task",)),

@@ -354,7 +354,7 @@ RELATIONAL = {  # the largest m of the thesis, by task
     "dist-n": 89,
 }
 RUNS_OF_RELATIONAL = {"basic": 180, "context": 75, "holdout": 85, "ablations": 120, "unseen": 150, "spurious": 120,
-                      "separated": 75, "comparison": 60, "games": 140, "samples": 300}  # fmt: skip
+                      "separated": 75, "comparison": 60, "games": 140, "samples": 300, "printed": 40}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RUNS_OF_RELATIONAL)
@@ -368,11 +368,13 @@ def test_protocol_of_the_relational_tasks(name, monkeypatch):
         assert (optimiser.name, optimiser.lr, optimiser.clip, budget.batch) == ("adam", 5e-4, 0, 32)
         assert budget.steps == 2500 if task.name == "relational-game" else budget.steps <= 5000
         assert task.options().get("shapes", "esbn") == "esbn"
-        if name in ("basic", "context", "ablations", "unseen", "spurious"):
+        if name in ("basic", "printed", "context", "ablations", "unseen", "spurious"):
             assert task.holdout == RELATIONAL[task.name]
+        if name == "printed":
+            assert (budget.steps, budget.patience, budget.validate_every) == (5000, 0, 0)
         assert (settings.model.name == "lstm") <= (settings.model.hidden == 512)
     seeds = {run.settings.seed for run in plan.runs}
-    assert seeds == set(range(5))
+    assert seeds == set(range(10 if name == "printed" else 5))
 
 
 def test_strength_of_the_penalty_of_spurious_colours(monkeypatch):

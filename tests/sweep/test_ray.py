@@ -4,11 +4,13 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from tests.sweep.conftest import run_here
 from tests.sweep.test_sweep import alive, wait_for
 
@@ -17,7 +19,17 @@ from engram.sweep import make_plan, read_sweep
 from engram.sweep._job import job_of
 from engram.sweep._ray import _progress, _train
 
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra ray is not installed")
+
+@pytest.fixture
+def ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Ray is installed, and no other test has a cluster on this machine: ``auto`` would find it."""
+    if find_spec("ray") is None:
+        pytest.skip("the extra ray is not installed")
+    with FileLock(tmp_path_factory.getbasetemp().parent / "ray.lock"):
+        yield
+
+
+needs_ray = pytest.mark.usefixtures("ray")
 HEAD = """
 import json, os, signal, sys, time, warnings
 warnings.simplefilter("ignore")
