@@ -20,7 +20,7 @@ from attention_tables import NAMES
 from torch import Tensor
 
 from engram.bench import _attention_layers
-from engram.figures import INK, heat_colors, looks, new_figure
+from engram.figures import INK, dot_styles, heat_colors, new_figure
 from engram.loops import use
 from engram.models import Network
 from engram.state import parts
@@ -90,7 +90,7 @@ def plot_gradients(found: Numbers, path: Path) -> None:
     """A line per run."""
     with new_figure(path, height=4.2, title="Gradient of the loss by the state, after training") as figure:
         (axes,) = figure.axes
-        for name, look in looks(list(found)).items():
+        for name, look in dot_styles(list(found)).items():
             axes.plot([max(norm, 1e-30) for norm in found[name]], color=look.color, label=name)
         axes.set(xlabel="steps from the end", ylabel="norm of dL/dh (log scale)", yscale="log")
         figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=6)
@@ -117,7 +117,7 @@ def plot_trade_off(found: Numbers, path: Path) -> None:
     """A line per run, a point per delay."""
     with new_figure(path, height=4.2, title="Gradients against memory, delays 400, 600 and 800") as figure:
         (axes,) = figure.axes
-        for name, look in looks(list(found)).items():
+        for name, look in dot_styles(list(found)).items():
             points = [(row["memory_mb"], row["mean_log_norm"]) for row in found[name]]
             axes.plot(*zip(*points, strict=True), color=look.color, marker=look.marker, label=name)
         axes.set(xlabel="peak memory of a training step (MB, log scale)", ylabel="mean log norm", xscale="log")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engram.figures import MUTED, Label, label_right, looks, new_figure
+from engram.figures import MUTED, Label, dot_styles, label_right, new_figure
 from engram.theory import decay_exponent, gradient_norms, responses
 
 STEP = 5
@@ -50,7 +50,7 @@ def plot(results: Path) -> None:
         left, right = figure.axes
         labels, times = [], np.array(found["times"])
         lines = zip(found["eigenvalues"], found["responses"], strict=True)
-        for (value, line), look in zip(lines, looks([*map(str, EIGENVALUES)]).values(), strict=True):
+        for (value, line), look in zip(lines, dot_styles([*map(str, EIGENVALUES)]).values(), strict=True):
             power = decay_exponent(value)
             left.plot(times, line, color=look.color)
             left.plot(times, line[-1] * (times / times[-1]) ** power, color=MUTED, linewidth=1, linestyle=":")
@@ -58,7 +58,7 @@ def plot(results: Path) -> None:
         left.set(xscale="log", yscale="log", xlabel="T", title="uniform attention: $|p_T|$, predicted power dotted")
         label_right(left, labels)
         ends = []
-        for (name, words), look in zip(ATTENTIONS.items(), looks([*ATTENTIONS]).values(), strict=True):
+        for (name, words), look in zip(ATTENTIONS.items(), dot_styles([*ATTENTIONS]).values(), strict=True):
             line = found["norms"][name]
             right.plot(found["lengths"], line, color=look.color, marker=look.marker)
             ends.append(Label(line[-1], words, look.color))

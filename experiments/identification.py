@@ -24,7 +24,7 @@ from torch import Tensor
 
 from engram.convert import to_orthogonal
 from engram.errors import StoppedError
-from engram.figures import INK, MUTED, looks, new_figure
+from engram.figures import INK, MUTED, dot_styles, new_figure
 from engram.nn import RNN
 from engram.tasks import ContractiveSystem
 from engram.train import Settings
@@ -149,7 +149,7 @@ def plot(results: Path) -> None:
 
 def _plot_noise(axes: Any, found: dict[str, Any], snr: float) -> None:
     lost = []
-    for k, (model, look) in enumerate(looks(list(MODELS)).items()):
+    for k, (model, look) in enumerate(dot_styles(list(MODELS)).items()):
         rows = [row for row in found["runs"] if (row["model"], row["snr"]) == (model, snr)]
         left = [(row["hidden"], math.inf if row["r2"] is None else 1 - row["r2"]) for row in rows]
         medians = [median(value for hidden, value in left if hidden == size) for size in found["hidden"]]

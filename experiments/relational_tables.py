@@ -47,6 +47,7 @@ LAYOUTS = {
     "relational-comparison": Layout(("model", "similarity"), ("task",)),
     "relational-ablations": Layout(("model", *VARIANT), ("task",), ("relational-basic",)),
     "relational-unseen": Layout(("task", "without", "missing", "flipped", "restricted"), ("model",)),
+    "relational-unseen-printed": Layout(("task", "without", "missing", "flipped", "restricted"), ("model",)),
     "relational-separated": Layout(("model",), ("holdout",)),
     "relational-spurious": Layout(("model", *VARIANT), ("task",)),
     "relational-samples": Layout(("task", "model"), ("samples",)),

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engram.figures import MUTED, Label, label_right, looks, new_figure, plain_log, reference
+from engram.figures import MUTED, Label, dot_styles, label_right, new_figure, plain_log, reference
 from engram.train import RunDirectory
 
 MODELS = {"exprnn": "ExpRNN", "nnrnn": "NonNormalRNN", "lstm": "LSTM", "rnn": "tanh RNN"}
@@ -40,7 +40,7 @@ def plot(results: Path) -> None:
         (axes,) = figure.axes
         base = found["baseline"]
         labels = [Label(base, "without memory", MUTED), Label(0.02 * base, "2 % of it", MUTED)]
-        for (model, name), look in zip(MODELS.items(), looks(list(MODELS)).values(), strict=True):
+        for (model, name), look in zip(MODELS.items(), dot_styles(list(MODELS)).values(), strict=True):
             lines = found["valid"][model]
             for line in lines:
                 axes.plot(found["steps"], line, color=look.color, linewidth=0.7)

@@ -5,7 +5,7 @@ that code written for ``torch.nn`` keeps catching what it caught.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -139,6 +139,17 @@ def check_between(name: str, value: object, low: float, high: float) -> float:
     if not low < check_number(name, value) < high:
         raise OptionError(f"{name} must lie between {low} and {high}, exclusive, got {value}")
     return value  # type: ignore[return-value]
+
+
+def check_last_axes(who: str, got: Sequence[int], expected: Sequence[int]) -> None:
+    """Refuse a tensor whose last axes are others: as many numbers in another shape would be read in the wrong order.
+
+    >>> check_last_axes("the encoder", (5, 3, 16, 64), (3, 32, 32))
+    Traceback (most recent call last):
+    engram.errors.ShapeError: the encoder was made for inputs (..., 3, 32, 32), got (5, 3, 16, 64)
+    """
+    if tuple(got)[max(len(got) - len(expected), 0) :] != tuple(expected):
+        raise ShapeError(f"{who} was made for inputs (..., {', '.join(map(str, expected))}), got {tuple(got)}")
 
 
 def check_flag(name: str, value: object) -> bool:

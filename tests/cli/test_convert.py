@@ -144,7 +144,7 @@ def test_torch(model: str, tmp_path: Path, capsys: Any) -> None:
 def test_no_torch_of(tmp_path: Path, capsys: Any) -> None:
     old = trained(tmp_path, model="birnn")
     said = refused(capsys, "torch", old, "-o", tmp_path / "rnn.safetensors")
-    assert "has a BilinearRNN: only an RNN, LSTM or GRU" in said
+    assert "has the layer BilinearRNN: only an RNN, LSTM or GRU" in said
     assert "-o must end in .onnx" in refused(capsys, "onnx", old, "-o", tmp_path / "a.txt")
     theirs = trained(tmp_path / "gru", model="torch-gru")
     assert "torch.export unrolls torch.nn.GRU" in refused(capsys, "onnx", theirs, "-o", tmp_path / "a.onnx")

@@ -18,9 +18,9 @@ from engram.figures import (
     Dots,
     bars,
     check_figure,
+    dot_styles,
     dots,
     heat_colors,
-    looks,
     new_figure,
     plain_log,
     svg_text,
@@ -86,19 +86,19 @@ def test_the_style_ends_with_the_figure() -> None:
     assert rcParams["text.color"] == before
 
 
-def test_looks_are_all_different() -> None:
+def test_styles_are_all_different() -> None:
     names = [f"series {k}" for k in range(2 * len(SERIES))]
-    assert len(set(looks(names).values())) == len(names)
-    assert SERIES[0] not in {look.color for look in looks(names, skip=SERIES[:1]).values()}
+    assert len(set(dot_styles(names).values())) == len(names)
+    assert SERIES[0] not in {look.color for look in dot_styles(names, skip=SERIES[:1]).values()}
 
 
-def test_looks_repeat_hollow() -> None:
+def test_styles_repeat_hollow() -> None:
     """In the order of the palette, each colour with its own shape; a second round is hollow, a third filled again."""
     count = len(SERIES)
-    found = list(looks([str(k) for k in range(3 * count)]).values())
+    found = list(dot_styles([str(k) for k in range(3 * count)]).values())
     assert [(look.color, look.marker) for look in found] == 3 * list(zip(SERIES, MARKERS, strict=True))
     assert [look.filled for look in found] == [True] * count + [False] * count + [True] * count
-    fewer = list(looks([str(k) for k in range(count)], skip=SERIES[1:2]).values())
+    fewer = list(dot_styles([str(k) for k in range(count)], skip=SERIES[1:2]).values())
     assert (fewer[1].color, fewer[1].marker) == (SERIES[2], MARKERS[2])
     assert [look.filled for look in fewer] == [True] * (count - 1) + [False]
 
@@ -142,7 +142,7 @@ def test_dots_are_where_the_table_says() -> None:
     table = {"first": {"a": 0.5, "b": 2.0}, "second": {"a": 30.0}}
     with new_figure(None, height=2.5) as figure:
         (axes,) = figure.axes
-        dots(axes, table, looks(["a", "b"]))
+        dots(axes, table, dot_styles(["a", "b"]))
         figure.legend(loc="outside lower left")
     points = {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in axes.lines}
     assert points["a"] == [(0.5, 0), (30.0, 1)]

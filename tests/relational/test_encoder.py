@@ -12,7 +12,7 @@ from torch import nn
 from engram.errors import OptionError, ShapeError
 from engram.models import Model, Network, OwnEncoder, make_network
 from engram.relational import ContextNorm, PixelCNN, Sparse
-from engram.tasks import Copy
+from engram.tasks import Copy, make_task
 from engram.train import Settings
 
 TASK = Shown(length=5, count=6, side=9)
@@ -165,7 +165,7 @@ class TestSparse:
         assert float(network.penalty()) == 0  # type: ignore[arg-type]
 
     def test_what_is_refused(self) -> None:
-        with pytest.raises(OptionError, match="must be above 0, got 0"):
+        with pytest.raises(OptionError, match="must be above 0 and finite, got 0"):
             Sparse(3, 0.0)
         with pytest.raises(OptionError, match="l1 must be a strength of at least 0, got -1"):
             Model("corelnet", l1=-1)
@@ -207,6 +207,17 @@ class TestDefaults:
         assert settings.model.hidden == 512
         assert settings.replace(model="corelnet").model.hidden == 256
         assert Settings.of(TASK, "esbn", hidden=7).replace(model="corelnet").model.hidden == 7
+
+    def test_hidden_of_the_papers(self) -> None:
+        """An LSTM has 512 units on relational tasks, 128 on others, and any number that is said."""
+        task = make_task("rmts")
+        assert Settings.of(task, "lstm").model.hidden == 512
+        assert Settings.of(task, "lstm", hidden=128).model.hidden == 128
+        assert Settings.of(task, "gru").model.hidden == 128
+        assert Settings.of(task).replace(model="lstm").model.hidden == 512
+        assert Settings.of(task, "lstm").replace(model="gru").model.hidden == 128
+        assert Settings.of(task, "lstm", hidden=7).replace(model="gru").model.hidden == 7
+        assert Settings.of(Copy(5), "esbn").replace(task=task, model="lstm").model.hidden == 512
 
     def test_settings_of_the_papers(self) -> None:
         class Paper(Shown):

@@ -188,6 +188,16 @@ def test_condition_sees_the_width_of_the_model(write: Any) -> None:
         assert [row["model"] for row in rows if row.get("lr") == 3.0] == changed
 
 
+def test_condition_sees_the_defaults_of_the_task(write: Any) -> None:
+    """Those of its papers: the rate, and the width of an LSTM; and a run has what the condition saw."""
+    grid = "[base]\ntask = 'rmts'\nsteps = 1\n[grid]\nmodel = ['lstm', 'gru']\n"
+    for condition, changed in (("hidden=512", ["lstm"]), ("hidden=128", ["gru"]), ("lr=5e-4", ["lstm", "gru"])):
+        text = f"{grid}[[when]]\nif = '{condition}'\nset = {{save_every = 3.0}}"
+        runs = make_plan(read_sweep(write(text))).runs
+        assert [run.settings.model.name for run in runs if run.settings.machine.save_every == 3.0] == changed
+        assert [run.settings.model.hidden for run in runs] == [512, 128]
+
+
 def test_sweep_without_a_run_is_refused(write: Any) -> None:
     with pytest.raises(OptionError, match="the sweep has no run"):
         make_plan(read_sweep(write("[base]\ntask = 'copy'\n[[when]]\nif = 'task=copy'\nskip = true")))

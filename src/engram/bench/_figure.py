@@ -14,9 +14,9 @@ from engram.figures import (
     Dots,
     Label,
     bars,
+    dot_styles,
     dots,
     label_right,
-    looks,
     new_figure,
     plain_log,
 )
@@ -77,7 +77,7 @@ def plot_maps(result: Result, path: Path) -> None:
     title = "Building a recurrent matrix: engram's maps, and those of torch and geotorch"
     with new_figure(path, height=1.4 + ROW * len(table), title=title) as figure:
         (axes,) = figure.axes
-        dots(axes, table, looks(series))
+        dots(axes, table, dot_styles(series))
         axes.set(xlabel="milliseconds, forward and backward pass on one thread (log scale)")
         figure.legend(loc="outside lower left", ncols=6)
 
@@ -130,7 +130,7 @@ def plot_cells(result: Result, path: Path) -> None:
         layers, cells = figure.axes
         bars(layers, named, "time / time of the named layer")
         cells.axvline(1, color=MUTED, linewidth=1, linestyle=":")
-        dots(cells, table, looks(kinds))
+        dots(cells, table, dot_styles(kinds))
         cells.set(xlabel="ratio (log scale)")
         figure.legend(*cells.get_legend_handles_labels(), loc="outside lower left", ncols=4)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from engram.figures import MUTED, PAPER, looks, new_figure, plain_log
+from engram.figures import MUTED, PAPER, dot_styles, new_figure, plain_log
 
 PANELS = {
     "microseconds per step": lambda row: 1e3 * row["median_ms"] / row["T"],
@@ -19,7 +19,7 @@ def plot_attention(result: dict[str, Any], path: Path) -> None:
     title = f"Attention in a recurrence: a training step of {one['H']} units, batch {one['B']}, one thread"
     with new_figure(path, 1, 2, height=4.6, title=title) as figure:
         for axes, (label, value) in zip(figure.axes, PANELS.items(), strict=True):
-            for name, look in looks(names).items():
+            for name, look in dot_styles(names).items():
                 own = [row for row in rows if row["contestant"] == name]
                 points = [(row["T"], max(value(row), 1e-3)) for row in own]
                 face, dashes = (look.color, "-") if look.filled else (PAPER, "--")  # colours come twice

@@ -49,7 +49,9 @@ class ConvertTorch:
         check_run(self.folder)
         layer = load_network(self.folder, best=not self.last, allow=self.allow).core
         if not isinstance(layer, RNN | LSTM | GRU | nn.RNNBase):
-            raise OptionError(f"{self.folder} has a {type(layer).__name__}: only an RNN, LSTM or GRU is one of torch's")
+            raise OptionError(
+                f"{self.folder} has the layer {type(layer).__name__}: only an RNN, LSTM or GRU is one of torch's"
+            )
         equal: Any = layer if isinstance(layer, nn.RNNBase) else layer.to_torch()
         facts = {"class": type(equal).__name__} | {name: str(getattr(equal, name)) for name in SIZES}
         facts |= {"nonlinearity": equal.nonlinearity} if isinstance(equal, nn.RNN) else {}

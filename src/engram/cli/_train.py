@@ -106,9 +106,12 @@ def _made(values: dict[str, Any], model: str, flags: Flags, named: Named, /, *ta
     if named.second is not None and not same(named.second, model):
         raise OptionError(f"the model is named twice, {named.second} and --model {model}: leave one of them out")
     values = overridden(values, {*given})
-    for name, value in task_class(values["task"]["name"]).defaults.items():
+    task_kind = task_class(values["task"]["name"])
+    for name, value in task_kind.defaults.items():
         group, own = FLAT[name]
         values.setdefault(group, {}).setdefault(own, value)
+    if model in task_kind.widths:
+        values.setdefault("model", {}).setdefault("hidden", task_kind.widths[model])
     run: dict[str, Any] = {}
     options = dict(values.get("model", {}).get("options", {}))
     for name, value in given.items():

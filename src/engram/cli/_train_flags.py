@@ -90,7 +90,8 @@ def flags_of(task: type[Task] | None, model: str, values: dict[str, Any], two_wo
         )
     if task is not None:
         add_task(flags, task, values.get("task", {}))
-    own: dict[str, dict[str, Any]] = {"model": {"hidden": default_hidden(model_class(model))}}
+    width = task.widths.get(model) if task is not None else None
+    own: dict[str, dict[str, Any]] = {"model": {"hidden": width or default_hidden(model_class(model))}}
     for name, value in (task.defaults if task is not None else {}).items():
         group, each = FLAT[name]
         own.setdefault(group, {})[each] = value

@@ -6,7 +6,7 @@ with new_figure(path, 1, 2, height=3.2, title="...") as figure:
     label_right(left, [Label(losses[-1], "validation", BLUE)])
 """
 
-from engram.figures._kinds import ROW, Dots, bars, dots, heat_colors, looks, plain_log, rows
+from engram.figures._kinds import ROW, Dots, bars, dot_styles, dots, heat_colors, plain_log, rows
 from engram.figures._labels import Label, label_right, reference, spread
 from engram.figures._palette import (
     BLUE,
@@ -49,10 +49,10 @@ __all__ = [
     "Label",
     "bars",
     "check_figure",
+    "dot_styles",
     "dots",
     "heat_colors",
     "label_right",
-    "looks",
     "new_figure",
     "plain_log",
     "reference",

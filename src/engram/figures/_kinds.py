@@ -24,7 +24,7 @@ class Dots(NamedTuple):
     """Else only its outline."""
 
 
-def looks(names: Sequence[str], skip: Sequence[str] = ()) -> dict[str, Dots]:
+def dot_styles(names: Sequence[str], skip: Sequence[str] = ()) -> dict[str, Dots]:
     """Colours and shapes for series in order, without the colours in ``skip``; after the last they repeat, hollow."""
     pairs = [(color, marker) for color, marker in zip(SERIES, MARKERS, strict=True) if color not in skip]
     count = len(pairs)

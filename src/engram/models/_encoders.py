@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import EngramError, OptionError, ShapeError
+from engram.errors import EngramError, OptionError, ShapeError, check_last_axes
 from engram.files import one_line
 from engram.imports import is_outside, load_class
 from engram.models._options import parameters_of
@@ -88,6 +88,7 @@ class OwnEncoder(nn.Module):
         self.output_size = found.shape[-1]
 
     def forward(self, inputs: Tensor) -> Tensor:
+        check_last_axes(f"the encoder {type(self.module).__name__}", inputs.shape, self.shape)
         codes: Tensor = self.module(inputs.reshape(-1, *self.shape))
         return codes.reshape(*inputs.shape[: inputs.dim() - len(self.shape)], self.output_size)
 

@@ -106,7 +106,7 @@ class Network(nn.Module):
 
     def penalty_of_call(self) -> Tensor | None:
         """The part of :meth:`penalty` that depends on what was computed in the last call; of the modules that say
-        ``penalty_of_call = True``."""
+        ``penalty_depends_on_call = True``."""
         return _sum([_penalty(module) for module in self.penalized if _of_call(module)])
 
     def penalty_of_weights(self) -> Tensor | None:
@@ -119,7 +119,7 @@ def _sum(found: list[Tensor]) -> Tensor | None:
 
 
 def _of_call(module: nn.Module) -> bool:
-    return bool(getattr(module, "penalty_of_call", False))
+    return bool(getattr(module, "penalty_depends_on_call", False))
 
 
 def _penalized(module: nn.Module) -> Iterator[nn.Module]:

@@ -45,6 +45,10 @@ class ContextNorm(nn.Module):
         self.beta = nn.Parameter(torch.zeros(size))
 
     def forward(self, codes: Tensor) -> Tensor:
+        if codes.dim() != 3 or codes.shape[-1] != len(self.gamma):
+            raise ShapeError(
+                f"context normalisation takes codes (steps, batch, {len(self.gamma)}), got {tuple(codes.shape)}"
+            )
         steps = len(codes)
         segments = self.segments or (steps,)
         if sum(segments) != steps:

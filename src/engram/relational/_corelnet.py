@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from engram.errors import check_flag
 from engram.relational._decoder import Decoder
-from engram.relational._sequence import check_sequence
+from engram.relational._sequence import check_sequence, check_sizes
 from engram.relational._similarity import Entries, Similarities, Similarity
 
 
@@ -64,13 +64,14 @@ class CoRelNet(nn.Module):
         sensory: bool = False,
     ) -> None:
         super().__init__()
+        check_sizes(input_size=input_size, output_size=output_size, steps=steps)
         self.input_size, self.steps, self.sensory = input_size, steps, check_flag("sensory", sensory)
         self.similarity = Similarity(input_size, steps, similarity, softmax=softmax, entries=entries)
         seen = self.similarity.entry_count + (steps * input_size if sensory else 0)
         self.decoder = Decoder(seen, hidden_size, output_size)
 
     def forward(self, codes: Tensor) -> Tensor:
-        check_sequence(self, codes, self.steps)
+        codes = check_sequence(self, codes, self.steps)
         seen = self.similarity.flat(codes)
         if self.sensory:
             seen = torch.cat([seen, codes.transpose(0, 1).flatten(1)], -1)

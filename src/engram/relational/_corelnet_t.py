@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from engram.errors import check_flag, check_size
 from engram.relational._attention import EncoderLayer
 from engram.relational._decoder import Decoder, linear_layer
-from engram.relational._sequence import check_sequence
+from engram.relational._sequence import check_sequence, check_sizes
 from engram.relational._similarity import Entries, Similarities, Similarity
 
 
@@ -60,6 +60,7 @@ class CoRelNetT(nn.Module):
         sensory: bool = False,
     ) -> None:
         super().__init__()
+        check_sizes(input_size=input_size, output_size=output_size, steps=steps)
         self.input_size, self.steps, self.sensory = input_size, steps, check_flag("sensory", sensory)
         self.similarity = Similarity(input_size, steps, similarity, softmax=softmax, entries=entries)
         self.positions = nn.Parameter(torch.randn(steps, check_size("position_size", position_size)))
@@ -69,7 +70,7 @@ class CoRelNetT(nn.Module):
         self.decoder = Decoder(size, hidden_size, output_size)
 
     def forward(self, codes: Tensor) -> Tensor:
-        check_sequence(self, codes, self.steps)
+        codes = check_sequence(self, codes, self.steps)
         parts = [self.similarity(codes)]
         if self.sensory:
             parts.append(codes.transpose(0, 1))

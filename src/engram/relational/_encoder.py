@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from engram.errors import OptionError, check_size
+from engram.errors import OptionError, check_last_axes, check_size
 
 CODE = 128
 """The size of the code of an image, where neither the person nor the task says one."""
@@ -29,12 +29,13 @@ class PixelCNN(nn.Module):
 
     def __init__(self, shape: tuple[int, ...], size: int = CODE, frozen: bool = False) -> None:
         super().__init__()
-        if len(shape) != 3 or min(shape[1:]) < 8 or shape[0] < 1:
+        is_shape = isinstance(shape, tuple | list) and all(isinstance(size, int) for size in shape)
+        if not is_shape or len(shape) != 3 or min(shape[1:]) < 8 or shape[0] < 1:
             raise OptionError(
                 f"the encoder of images takes (channels, height, width), at least 8 x 8 pixels: three convolutions "
-                f"halve them three times; got {shape}. embedding=0 takes plain pixels"
+                f"halve them three times; got {shape!r:.60}. embedding=0 takes plain pixels"
             )
-        self.shape, self.output_size, self.frozen = shape, check_size("size", size), frozen
+        self.shape, self.output_size, self.frozen = tuple(shape), check_size("size", size), frozen
         sizes = [shape[0], self.channels, self.channels, self.channels]
         convolutions = [nn.Conv2d(a, b, 4, stride=2, padding=1) for a, b in pairwise(sizes)]
         pixels = self.channels * (shape[1] // 8) * (shape[2] // 8)
@@ -52,5 +53,6 @@ class PixelCNN(nn.Module):
         self.requires_grad_(not frozen)
 
     def forward(self, images: Tensor) -> Tensor:
+        check_last_axes("the encoder of images", images.shape, self.shape)
         codes: Tensor = self.layers(images.reshape(-1, *self.shape))
         return codes.reshape(*images.shape[:-3], self.output_size)

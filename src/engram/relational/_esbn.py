@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from engram.errors import check_choice, check_flag, check_size
+from engram.errors import check_choice, check_flag
 from engram.nn import BareCell
 from engram.relational._controller import ControllerCell, KaimingNormal, XavierNormal
 from engram.relational._decoder import linear_layer
-from engram.relational._sequence import check_sequence
+from engram.relational._sequence import check_sequence, check_sizes
 from engram.state import Field
 
 
@@ -109,10 +109,11 @@ class ESBN(nn.Module):
         sensory: bool = False,
     ) -> None:
         super().__init__()
-        self.input_size, self.steps = input_size, check_size("steps", steps)
+        check_sizes(input_size=input_size, output_size=output_size, steps=steps, key_size=key_size)
+        self.input_size, self.steps = input_size, steps
         self.kind, self.sensory = check_choice("similarity", similarity, ("symmetric", "asymmetric")), sensory
         sensed = input_size if check_flag("sensory", sensory) else 0
-        self.cell = ESBNCell(steps, hidden_size, check_size("key_size", key_size), sensed)
+        self.cell = ESBNCell(steps, hidden_size, key_size, sensed)
         self.confidence_gain, self.confidence_bias = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
         if similarity == "asymmetric":
             self.first = linear_layer(input_size, input_size, bias=False)
@@ -120,12 +121,12 @@ class ESBN(nn.Module):
         self.answer = linear_layer(hidden_size, output_size)
 
     def forward(self, codes: Tensor) -> Tensor:
-        check_sequence(self, codes, self.steps)
-        outputs, _ = self.cell.run(self.looks(codes), self.cell.initial_state(codes.shape[1]), None, False)
+        codes = check_sequence(self, codes, self.steps)
+        outputs, _ = self.cell.run(self.lookups(codes), self.cell.initial_state(codes.shape[1]), None, False)
         answers: Tensor = self.answer(outputs[-1])
         return answers
 
-    def looks(self, codes: Tensor) -> Tensor:
+    def lookups(self, codes: Tensor) -> Tensor:
         """The inputs of the cell at its T + 1 steps, ``(T + 1, B, 2T + 1)``, or F more with ``sensory``."""
         rows = codes.transpose(0, 1)
         stored = rows if self.kind == "symmetric" else self.second(rows)

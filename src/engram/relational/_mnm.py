@@ -7,10 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import check_size
 from engram.nn.laws import Uniform
 from engram.relational._controller import ControllerCell
-from engram.relational._sequence import check_sequence
+from engram.relational._sequence import check_sequence, check_sizes
 from engram.state import Field
 
 LAYERS = 3
@@ -121,21 +120,22 @@ class MNM(nn.Module):
     source = "Munkhdalai et al. 2019 (MNM); Webb et al. 2021"
     count = "4N (N + D + M + 2) + 4M (N + 1) + 3M (M + 1) + M + 1 + N (N + M + 1) + C (N + 1), M = 128"
     step_cost = "O(N^2 + M N + 9 M (M + T))"
-    penalty_of_call = True
+    penalty_depends_on_call = True
     """The penalty depends on the last call: where several runs train as one, it is taken within that call."""
 
     def __init__(
         self, input_size: int, output_size: int, steps: int, hidden_size: int = 128, *, memory_size: int = 128
     ) -> None:
         super().__init__()
-        self.input_size, self.steps = input_size, check_size("steps", steps)
-        self.cell = MNMCell(input_size, hidden_size, steps + 1, check_size("memory_size", memory_size))
+        check_sizes(input_size=input_size, output_size=output_size, steps=steps, memory_size=memory_size)
+        self.input_size, self.steps = input_size, steps
+        self.cell = MNMCell(input_size, hidden_size, steps + 1, memory_size)
         self.merge = nn.Linear(hidden_size + memory_size, hidden_size)
         self.answer = nn.Linear(hidden_size, output_size)
         self._error: Tensor | None = None
 
     def forward(self, codes: Tensor) -> Tensor:
-        check_sequence(self, codes, self.steps)
+        codes = check_sequence(self, codes, self.steps)
         batch = codes.shape[1]
         slots = torch.eye(self.steps + 1, dtype=codes.dtype, device=codes.device)[:, None].expand(-1, batch, -1)
         inputs = torch.cat([F.pad(codes, (0, 0, 0, 0, 0, 1)), slots], -1)

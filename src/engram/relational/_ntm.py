@@ -6,11 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import check_size
 from engram.nn import BareCell
 from engram.relational._controller import ControllerCell
 from engram.relational._decoder import linear_layer
-from engram.relational._sequence import check_sequence
+from engram.relational._sequence import check_sequence, check_sizes
 from engram.state import Field
 
 EPSILON = 1e-8
@@ -23,7 +22,7 @@ class NTMState(NamedTuple):
     h: Any
     c: Any
     read: Any
-    looks: Any
+    addresses: Any
     memory: Any
 
 
@@ -51,8 +50,8 @@ class NTMCell(ControllerCell):
         self.declare_layer("shape", 12, hidden_size, ShapeRows())
 
     def fields(self) -> Any:
-        hidden, looks = Field(self.hidden_size), Field(2, self.slots)
-        return NTMState(hidden, hidden, Field(self.slot_size), looks, Field(self.slots, self.slot_size))
+        hidden, addresses = Field(self.hidden_size), Field(2, self.slots)
+        return NTMState(hidden, hidden, Field(self.slot_size), addresses, Field(self.slots, self.slot_size))
 
     def drive(self, input: Tensor) -> Any:
         sensed = input[..., :-2] @ self.weight_ih[:, : -self.slot_size].mT + self.bias_ih + self.bias_hh
@@ -62,18 +61,18 @@ class NTMCell(ControllerCell):
         sensed, fresh = drive
         h, c = self.controlled(sensed + state.read @ self.weight_ih[:, -self.slot_size :].mT, state.h, state.c)
         heads = self.layer("heads", h).unflatten(-1, (4, -1))
-        looks = self.addressed(torch.tanh(heads[:, :2]), self.layer("shape", h), state, fresh[:, :, None])
-        read = (looks[:, 0, :, None] * state.memory).sum(1) * (1 - fresh[:, 1:])  # the first step reads nothing
-        at, erase, add = looks[:, 1, :, None], torch.sigmoid(heads[:, 2]), torch.tanh(heads[:, 3])
+        addresses = self.addressed(torch.tanh(heads[:, :2]), self.layer("shape", h), state, fresh[:, :, None])
+        read = (addresses[:, 0, :, None] * state.memory).sum(1) * (1 - fresh[:, 1:])  # the first step reads nothing
+        at, erase, add = addresses[:, 1, :, None], torch.sigmoid(heads[:, 2]), torch.tanh(heads[:, 3])
         memory = state.memory * (1 - at * erase[:, None]) + at * add[:, None]
-        return NTMState(h, c, read, looks, memory)
+        return NTMState(h, c, read, addresses, memory)
 
     def addressed(self, keys: Tensor, shape: Tensor, state: NTMState, fresh: Tensor) -> Tensor:
         """The new weights of the slots, ``(B, 2, S)``, from keys ``(B, 2, M)`` and the 12 numbers of ``shape``."""
         strength, gate, sharpening, shifts = shape.unflatten(-1, (2, 6)).split([1, 1, 1, 3], -1)
         likeness = cosines(keys, state.memory)
         gate = fresh + (1 - fresh) * torch.sigmoid(gate)
-        mixed = gate * (F.softplus(strength) * likeness).softmax(-1) + (1 - gate) * state.looks
+        mixed = gate * (F.softplus(strength) * likeness).softmax(-1) + (1 - gate) * state.addresses
         back, stay, ahead = shifts.softmax(-1).split(1, -1)
         left = torch.cat([mixed[..., 1:], mixed[..., :1]], -1)
         right = torch.cat([mixed[..., -1:], mixed[..., :-1]], -1)
@@ -150,14 +149,15 @@ class NTM(nn.Module):
         self, input_size: int, output_size: int, hidden_size: int = 512, *, slots: int = 10, slot_size: int = 256
     ) -> None:
         super().__init__()
+        check_sizes(input_size=input_size, output_size=output_size, slots=slots, slot_size=slot_size)
         self.input_size = input_size
-        self.cell = NTMCell(input_size, hidden_size, check_size("slots", slots), check_size("slot_size", slot_size))
+        self.cell = NTMCell(input_size, hidden_size, slots, slot_size)
         self.memory = nn.Parameter(torch.empty(slots, slot_size))
         nn.init.xavier_normal_(self.memory)
         self.answer = linear_layer(hidden_size, output_size)
 
     def forward(self, codes: Tensor) -> Tensor:
-        check_sequence(self, codes)
+        codes = check_sequence(self, codes)
         steps, batch, _ = codes.shape
         number = torch.arange(steps + 1, device=codes.device)
         fresh = torch.stack([number < 2, number < 1], -1).to(codes.dtype)[:, None].expand(-1, batch, -1)

@@ -3,9 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from engram.errors import check_size
 from engram.relational._decoder import Decoder, linear_layer, tagged
-from engram.relational._sequence import check_sequence
+from engram.relational._sequence import check_sequence, check_sizes
 
 
 class PrediNet(nn.Module):
@@ -50,15 +49,16 @@ class PrediNet(nn.Module):
         relations: int = 16,
     ) -> None:
         super().__init__()
-        self.input_size, self.steps, self.heads = input_size, steps, check_size("heads", heads)
-        size, keys = input_size + 1, check_size("key_size", key_size)
-        self.key = linear_layer(size, keys, bias=False)
-        self.queries = nn.ModuleList(linear_layer(steps * size, heads * keys, bias=False) for _ in range(2))
-        self.directions = linear_layer(size, check_size("relations", relations), bias=False)
+        check_sizes(input_size=input_size, steps=steps, heads=heads, key_size=key_size, relations=relations)
+        self.input_size, self.steps, self.heads = input_size, steps, heads
+        size = input_size + 1
+        self.key = linear_layer(size, key_size, bias=False)
+        self.queries = nn.ModuleList(linear_layer(steps * size, heads * key_size, bias=False) for _ in range(2))
+        self.directions = linear_layer(size, relations, bias=False)
         self.decoder = Decoder(heads * (relations + 2), hidden_size, output_size)
 
     def forward(self, codes: Tensor) -> Tensor:
-        check_sequence(self, codes, self.steps)
+        codes = check_sequence(self, codes, self.steps)
         rows = tagged(codes).transpose(0, 1)
         keys = self.key(rows)
         first, second = (self.chosen(query, rows, keys) for query in self.queries)

@@ -4,9 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import check_size
 from engram.relational._decoder import Decoder, relu_layer, tagged
-from engram.relational._sequence import check_sequence
+from engram.relational._sequence import check_sequence, check_sizes
 
 
 class RelationNetwork(nn.Module):
@@ -36,13 +35,14 @@ class RelationNetwork(nn.Module):
 
     def __init__(self, input_size: int, output_size: int, hidden_size: int = 512, *, pair_size: int = 256) -> None:
         super().__init__()
+        check_sizes(input_size=input_size, hidden_size=hidden_size, pair_size=pair_size)
         self.input_size = input_size
-        self.first = relu_layer(2 * (input_size + 1), check_size("hidden_size", hidden_size))
-        self.second = relu_layer(hidden_size, check_size("pair_size", pair_size))
+        self.first = relu_layer(2 * (input_size + 1), hidden_size)
+        self.second = relu_layer(hidden_size, pair_size)
         self.decoder = Decoder(pair_size, pair_size, output_size)
 
     def forward(self, codes: Tensor) -> Tensor:
-        check_sequence(self, codes)
+        codes = check_sequence(self, codes)
         objects = tagged(codes)
         left, right = self.first.weight.chunk(2, -1)
         ahead, behind = F.linear(objects, left, self.first.bias), F.linear(objects, right)

@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import check_choice, check_flag, check_size
+from engram.errors import check_choice, check_flag
 from engram.relational._decoder import linear_layer
+from engram.relational._sequence import check_sequence, check_sizes
 
 SIMILARITIES = ("symmetric", "asymmetric", "diff", "mix")
 ENTRIES = ("tril", "causal", "full")
@@ -39,7 +40,7 @@ class Similarity(nn.Module):
 
     Args:
         input_size: F, the features of a code.
-        steps: T; only ``mix`` has weights that depend on it.
+        steps: T.
         similarity: ``symmetric``, ``asymmetric``, ``diff`` or ``mix``. Default: ``symmetric``.
         softmax: normalise the rows of S; D never is. Default: True.
         entries: ``tril``, ``causal`` or ``full``. Default: ``auto``, which is ``tril``, and ``full`` for ``diff``
@@ -63,7 +64,8 @@ class Similarity(nn.Module):
     ) -> None:
         super().__init__()
         self.kind = check_choice("similarity", similarity, SIMILARITIES)
-        self.softmax, self.steps = check_flag("softmax", softmax), check_size("steps", steps)
+        check_sizes(input_size=input_size, steps=steps)
+        self.input_size, self.steps, self.softmax = input_size, steps, check_flag("softmax", softmax)
         default = "full" if similarity in ("diff", "mix") else "tril"
         self.entries = default if entries == "auto" else check_choice("entries", entries, ENTRIES)
         if similarity == "asymmetric":
@@ -94,6 +96,7 @@ class Similarity(nn.Module):
 
     def relations(self, codes: Tensor) -> Tensor:
         """``(B, T, T)``, with all entries."""
+        codes = check_sequence(self, codes, self.steps)
         if self.kind == "diff":
             return self.differences(codes)
         if self.kind != "mix":

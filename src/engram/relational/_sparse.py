@@ -1,5 +1,7 @@
 """A linear layer under an L1 penalty, between the encoder and the relations."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -25,13 +27,13 @@ class Sparse(nn.Module):
     Inputs: ``(..., F)``. Outputs: ``(..., F)``.
     """
 
-    penalty_of_call = True
+    penalty_depends_on_call = True
     """The penalty depends on the last call: where several runs train as one, it is taken within that call."""
 
     def __init__(self, size: int, strength: float, on: str = "codes") -> None:
         super().__init__()
-        if not check_number("l1", strength) > 0:
-            raise OptionError(f"l1, the strength of the penalty, must be above 0, got {strength}")
+        if not 0 < check_number("l1", strength) < math.inf:
+            raise OptionError(f"l1, the strength of the penalty, must be above 0 and finite, got {strength}")
         self.strength, self.on = float(strength), check_choice("l1_on", on, ("codes", "weights"))
         self.weight = nn.Parameter(torch.empty(check_size("size", size), size))
         nn.init.xavier_normal_(self.weight)

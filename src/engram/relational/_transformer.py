@@ -3,10 +3,9 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import check_size
 from engram.relational._attention import EncoderLayer
 from engram.relational._decoder import Decoder, sinusoids
-from engram.relational._sequence import check_sequence
+from engram.relational._sequence import check_sequence, check_sizes
 
 
 class Transformer(nn.Module):
@@ -48,15 +47,14 @@ class Transformer(nn.Module):
         symmetric: bool = False,
     ) -> None:
         super().__init__()
-        self.input_size = check_size("input_size", input_size)
-        self.size = -(-input_size // check_size("heads", heads)) * heads
-        check_size("feedforward", feedforward)
+        check_sizes(input_size=input_size, num_layers=num_layers, heads=heads, feedforward=feedforward)
+        self.input_size, self.size = input_size, -(-input_size // heads) * heads
         layers = [EncoderLayer(self.size, heads, feedforward, symmetric) for _ in range(num_layers)]
         self.layers, self.norm = nn.Sequential(*layers), nn.LayerNorm(self.size)
         self.decoder = Decoder(self.size, hidden_size, output_size)
 
     def forward(self, codes: Tensor) -> Tensor:
-        check_sequence(self, codes)
+        codes = check_sequence(self, codes)
         codes = F.pad(codes, (0, self.size - self.input_size))
         positions = sinusoids(len(codes), self.size).to(codes)
         tokens = self.norm(self.layers((codes + positions[:, None]).transpose(0, 1)))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engram.errors import RunError
-from engram.figures import BLUE, MUTED, SKY, Dots, Label, label_right, looks, new_figure, reference
+from engram.figures import BLUE, MUTED, SKY, Dots, Label, dot_styles, label_right, new_figure, reference
 from engram.train import RunDirectory
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def plot_curves(run: RunDirectory, path: Path) -> None:
 
 def _panel(axes: "Axes", lines: list[dict[str, Any]], name: str) -> None:
     splits = dict.fromkeys(line["split"] for line in lines if line["split"] != "probe")
-    exams = looks([split for split in splits if split not in LINES], skip=[SKY, BLUE])
+    exams = dot_styles([split for split in splits if split not in LINES], skip=[SKY, BLUE])
     for split in [*LINES, *exams]:
         points = [(line["step"], line[name]) for line in lines if line["split"] == split and name in line]
         if not points:

@@ -10,6 +10,7 @@ from engram.errors import OptionError
 from engram.models import MODELS, default_hidden, model_class
 from engram.runs import Where
 from engram.sweep._search_file import Search
+from engram.tasks import TASKS, task_class
 from engram.train import FLAT, GROUPS
 
 MOST_RUNS = 10**6
@@ -28,8 +29,11 @@ Row = dict[str, Any]
 def seen(row: Row) -> Row:
     """What a condition sees: the values of a row, and the defaults of what it leaves alone."""
     model = row.get("model", DEFAULTS["model"])
-    width = {"hidden": default_hidden(model_class(model))} if model in MODELS else {}  # others are not imported here
-    return {**DEFAULTS, **width, **row}
+    own = {"hidden": default_hidden(model_class(model))} if model in MODELS else {}  # others are not imported here
+    if row.get("task") in TASKS:
+        task = task_class(row["task"])
+        own |= {**task.defaults} | ({"hidden": task.widths[model]} if model in task.widths else {})
+    return {**DEFAULTS, **own, **row}
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,8 @@ class Task(ABC):
     """How the task's papers normalise codes over the steps of a sequence: off, whole, or segmented."""
     defaults: ClassVar[Mapping[str, Any]] = {}
     """Default settings for this task by flat names, those of its papers: Settings.of and the command line use them."""
+    widths: ClassVar[Mapping[str, int]] = {}
+    """Default hidden units by the name of a model, where its papers have others than the model's own."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

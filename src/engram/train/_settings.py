@@ -79,7 +79,7 @@ class Settings:
     def of(cls, task: Task, model: str = "exprnn", **flat: Any) -> Self:
         """Settings by flat names, those of the command line: ``hidden=8, lr=0.1, optimizer="sgd", options={...}``.
 
-        What is not said is that of the task's papers (``task.defaults``), or the default of all tasks.
+        What is not said is that of the task's papers (``task.defaults``, ``task.widths``), or the default of all tasks.
         """
         defaults = task.defaults if isinstance(task, Task) else {}
         return cls(task).replace(**{**defaults, **flat, "model": model})
@@ -87,9 +87,10 @@ class Settings:
     def replace(self, **flat: Any) -> Self:
         """A copy with other values, by flat names (``task`` and ``seed`` among them)."""
         changes: dict[str, dict[str, Any]] = {}
-        if "model" in flat and self.model.hidden == default_hidden(self.model.kind):
-            changes["model"] = {"hidden": None}  # the default of the other model, if nothing else is said
         top = {name: flat.pop(name) for name in ("task", "seed") if name in flat}
+        default = self.task.widths.get(self.model.name) or default_hidden(self.model.kind)
+        if "model" in flat and self.model.hidden == default:  # then the other model has its own default
+            changes["model"] = {"hidden": top.get("task", self.task).widths.get(flat["model"])}
         for name, value in flat.items():
             if name not in FLAT:
                 raise unknown("setting", name, [*FLAT, "task", "seed"])

@@ -80,8 +80,7 @@ class DistributionN(RelationalTask):
 
     def __post_init__(self) -> None:
         least = LAST + 1 if check_flag("restricted", self.restricted) else 2
-        most = (min(self.holdout, COUNT - self.holdout) or COUNT) - 1
-        check_size("holdout", self.holdout, 0, COUNT - least - 1)
+        most = (COUNT // 2 if check_size("holdout", self.holdout, 0) else COUNT) - 1
         if not least <= check_size("number", self.number) <= most:
             raise OptionError(
                 f"number must be from {least} to {most} with holdout={self.holdout}: N + 1 different shapes are shown, "

@@ -40,6 +40,7 @@ class OneAnswer(Task):
     embedding: ClassVar[int] = 128
     context: ClassVar[str] = "whole"
     defaults: ClassVar[Mapping[str, Any]] = {"lr": 5e-4, "batch": 32, "clip": 0.0}
+    widths: ClassVar[Mapping[str, int]] = {"lstm": 512}
     choice: ClassVar[int] = 0
     """How many images one choice has, where the answers are choices shown at the end of a sequence, in order."""
 
