@@ -11,7 +11,8 @@ from torch.nn.utils import parametrizations
 from engram.checks import explain
 from engram.errors import DTypeError
 from engram.loops import use
-from engram.nn import GRU, LSTM, RNN, Cell, Recurrent
+from engram.nn import GRU, LSTM, RNN, SAB, Cell, MemLSTM, MemRNN, Recurrent
+from engram.relational import ESBN, MNM
 
 H = 5
 KEPT = {  # by hand, per row and step: what the equations need again
@@ -45,6 +46,25 @@ def test_in_c(name: str) -> None:
         pytest.skip("no compiler here")
     assert (found.products, found.kept) == ((2, backward), kept)
     assert str(found).startswith(f"cells.0 ({kind.__name__}Cell): generated C (compiled")
+
+
+@pytest.mark.parametrize(("kind", "words"), [
+    (MemRNN, "torch operations on memory that is allocated once, whose steps run again in the backward pass"),
+    (MemLSTM, "torch operations on memory that is allocated once, whose steps run again in the backward pass"),
+    (SAB, "torch operations on memory that is allocated once"),
+])  # fmt: skip
+def test_cells_that_run_in_their_own_way(kind: type[Recurrent], words: str) -> None:
+    (found,) = explain(kind(3, H)).cells
+    assert (found.executor, found.reason) == ("own", words)
+    assert str(found) == f"cells.0 ({found.kind}): {words}"
+    with use("plain"):
+        assert explain(kind(3, H)).cells[0].executor == "plain"
+
+
+def test_relational_networks() -> None:
+    for kind, executor in ((MNM, "own"), (ESBN, "compiled")):
+        (found,) = explain(kind(8, 4, 3)).cells
+        assert found.executor == (executor if executor == "own" else explain(LSTM(3, H)).cells[0].executor)
 
 
 def test_complex_numbers_have_no_loop_in_c() -> None:

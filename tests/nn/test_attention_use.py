@@ -1,5 +1,6 @@
 """Attention as people use it: streams, packed rows, cells of one's own, weights as data, bad input."""
 
+import re
 from typing import Any
 
 import pytest
@@ -162,6 +163,21 @@ def test_refusals() -> None:
     ):
         with pytest.raises(kind, match=message):
             RelRNN(3, 4, nu=2, rho=2, screen=screen)(x)
+
+
+def test_a_cell_whose_step_would_not_attend() -> None:
+    """Its bases in the other order, or no memory at all: said when the class is made."""
+    with pytest.raises(
+        DTypeError, match=re.escape("name the memory first, class Reversed(engram.nn.RelCell, LeakyCell)")
+    ):
+
+        class Reversed(LeakyCell, RelCell):
+            pass
+
+    with pytest.raises(DTypeError, match=re.escape("Blind shows attention, and its cell LeakyCell has none")):
+
+        class Blind(Attentive):
+            cell = LeakyCell
 
 
 def test_a_cell_without_a_vector() -> None:

@@ -20,7 +20,8 @@ class CellLoop:
     Attributes:
         name: of the cell in the layer.
         kind: its class.
-        executor: ``compiled`` (generated C), ``torch`` (torch operations) or ``plain`` (the Python loop).
+        executor: ``compiled`` (generated C), ``torch`` (torch operations), ``plain`` (the Python loop) or ``own`` (what
+            the cell's own ``run`` does).
         reason: where the compiled loop comes from, or why there is none.
         line: the line of somebody's step that stands in the way, as ``file:number``; empty if none does.
         products: per step, in the forward and in the backward loop.
@@ -40,6 +41,8 @@ class CellLoop:
         if self.executor == "plain":
             where = f"\n    {self.line}: {_text(self.line)}" if self.line else ""
             return f"{head}plain Python loop, because {self.reason}{where}"
+        if self.executor == "own":
+            return f"{head}{self.reason}"
         how = "generated C" if self.executor == "compiled" else "torch operations"
         forward, backward = self.products
         return (
@@ -85,6 +88,8 @@ def _cell(name: str, cell: BareCell) -> CellLoop:
     name, kind = name or "cell", (written_class(cell) if is_parametrized(cell) else type(cell)).__name__
     if chosen() == "plain":
         return CellLoop(name, kind, "plain", "it was asked for (engram.loops.use, ENGRAM_LOOP)")
+    if cell.own_run and type(cell).run is not BareCell.run:
+        return CellLoop(name, kind, "own", cell.own_run)
     if loop.traced is None:
         return CellLoop(name, kind, "plain", loop.reason, loop.line)
     weight = cell.reference_weight

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from engram import loops
+from engram.errors import DTypeError
 from engram.nn._attentive import AttentiveCell
 from engram.nn._recurrent import Recurrent
 from engram.state import State
@@ -75,6 +76,14 @@ class Attentive(Recurrent):
     """
 
     without = ("output",)  # of complex states, and attention is real
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not issubclass(cell := cls.cell, AttentiveCell):
+            raise DTypeError(
+                f"{cls.__name__} shows attention, and its cell {cell.__name__} has none: give it a memory, class "
+                f"Attentive{cell.__name__}(engram.nn.RelCell, {cell.__name__})"
+            )
 
     def forward(
         self, input: Tensor | PackedSequence, hx: State = None, *, return_attention: bool = False

@@ -61,6 +61,15 @@ class AttentiveCell(BareCell):
     weight_align: Tensor | None
     weight_combine: Tensor | None
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for base in cls.__mro__[: cls.__mro__.index(AttentiveCell)]:
+            if issubclass(base, BareCell) and not issubclass(base, AttentiveCell):
+                raise DTypeError(
+                    f"{cls.__name__} has {base.__name__} before the memory, so that its step would run without "
+                    f"attention: name the memory first, class {cls.__name__}(engram.nn.RelCell, {base.__name__})"
+                )
+
     def __init__(
         self,
         input_size: int,
@@ -203,7 +212,7 @@ class AttentiveCell(BareCell):
 
     def extra_repr(self) -> str:
         defaults = {"align": "additive", "heads": 1, "combine": "sum", "readout": "h"}
-        shown = [f"{name}={getattr(self, name)}" for name, value in defaults.items() if getattr(self, name) != value]
+        shown = [f"{name}={getattr(self, name)!r}" for name, value in defaults.items() if getattr(self, name) != value]
         return ", ".join([super().extra_repr(), *shown])
 
 

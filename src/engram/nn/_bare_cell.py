@@ -61,6 +61,8 @@ class BareCell(nn.Module, ABC):
     matrix_moves_state: ClassVar[bool] = True
     """Whether a step is h_t = f(W_hh h_{t-1} + ...), so that the eigenvalues of W_hh tell how states grow and fade.
     False where W_hh is a rate of change, h_t = h_{t-1} + f(W_hh h_{t-1} + ...): the probe then takes the Jacobian."""
+    own_run: ClassVar[str] = ""
+    """What a :meth:`run` of its own does where there is no compiled loop, for :func:`engram.checks.explain`."""
     starts: ClassVar[dict[str, float]] = {"zero": 0.0, "trained": 0.0}
 
     _reference: Tensor  # without numbers, and in no file: the dtype and device of what is declared
@@ -234,6 +236,7 @@ class BareCell(nn.Module, ABC):
 
         Of 16 bits there are no complex numbers to compute with: ``.half()`` and ``.bfloat16()`` leave it at complex64.
         """
+        _fields.pop(self, None)  # they may depend on the dtype
         weight = self.reference_weight
         if not weight.is_complex():
             return super()._apply(fn, recurse)

@@ -36,6 +36,7 @@ class MemCell(AttentiveCell):
     """
 
     state_name = "MemState"
+    own_run = "torch operations on memory that is allocated once, whose steps run again in the backward pass"
 
     def memory_fields(self) -> dict[str, Field]:
         keys = {} if self.align == "uniform" else {"keys": Field(self.width, grows=True)}

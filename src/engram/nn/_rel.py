@@ -10,7 +10,7 @@ from engram.errors import check_size
 from engram.nn._attentive import AttentiveCell
 from engram.nn._lstm import LSTMCell
 from engram.nn._rnn import RNNCell
-from engram.nn._screen import ScreenLike, make_screen
+from engram.nn._screen import Screen, ScreenLike, make_screen
 from engram.state import Field, State
 
 
@@ -39,8 +39,8 @@ class RelCell(AttentiveCell):
 
     State: h ``(n)``, s ``(n)``, other fields of the cell; memory ``(nu + rho, n)``, the buffer as a ring, then the
         relevant set; keys ``(nu + rho, n)``, :math:`W_k m` of each; score ``(nu + rho)``, beta so far, and the score in
-        the set, -inf if empty; made ``(nu + rho)``, the step at which each state was made, 0 if empty; t, the number of
-        steps so far.
+        the set, -inf if empty, in float32 at least; made ``(nu + rho)``, the step at which each state was made, 0 if
+        empty; t, the number of steps so far. A state goes on in a layer of the same nu only: its ring has nu places.
     """
 
     state_name = "RelState"
@@ -66,12 +66,19 @@ class RelCell(AttentiveCell):
         """The number of states that are attended to at most."""
         return self.nu + self.rho
 
+    @property
+    def score_dtype(self) -> torch.dtype:
+        """Of scores: sums of small weights, random numbers and numbers of steps need more than 16 bits."""
+        dtype = self.reference_weight.dtype
+        return torch.float32 if torch.finfo(dtype).bits < 32 else dtype
+
     def memory_fields(self) -> dict[str, Field]:
         keys = {} if self.align == "uniform" else {"keys": Field(self.slots, self.width)}
+        has_more_bits = self.score_dtype != self.reference_weight.dtype
         return {
             "memory": Field(self.slots, self.width),
             **keys,
-            "score": Field(self.slots, initial=-inf),
+            "score": Field(self.slots, dtype=self.score_dtype if has_more_bits else None, initial=-inf),
             "made": Field(self.slots, dtype=torch.int64),
             "t": Field(dtype=torch.int64),
         }
@@ -80,7 +87,7 @@ class RelCell(AttentiveCell):
         drive = super().drive(input)  # type: ignore[safe-super]
         if not (self.screen.samples and self.rho):
             return drive
-        noise = torch.rand(*input.shape[:-1], 1, dtype=input.dtype, device=input.device)
+        noise = torch.rand(*input.shape[:-1], 1, dtype=self.score_dtype, device=input.device)
         return (*drive, noise) if isinstance(drive, tuple) else (drive, noise)
 
     def attentive_step(self, drive: Any, state: State) -> tuple[State, Tensor]:
@@ -125,15 +132,19 @@ class RelCell(AttentiveCell):
         if self.weight_screen is None:
             return None
         relevant = torch.arange(self.slots, device=score.device) >= self.nu
-        return torch.where(valid & relevant, score, 0.0)
+        return torch.where(valid & relevant, score, 0.0).to(self.reference_weight.dtype)
 
     def _received(self, weights: Tensor, valid: Tensor) -> Tensor:
         """What beta grows by: the mean weight of the heads, for states in the buffer."""
         short = torch.arange(self.slots, device=weights.device) < self.nu
-        received = weights.detach().mean(1) * short.to(weights.dtype)
+        received = weights.detach().to(self.score_dtype).mean(1) * short.to(self.score_dtype)
         if self.screen.beta_norm:
-            received = received * (valid.to(weights.dtype).sum(-1, keepdim=True) / self.slots)
+            received = received * (valid.to(self.score_dtype).sum(-1, keepdim=True) / self.slots)
         return received
+
+    def extra_repr(self) -> str:
+        shown = [super().extra_repr(), f"nu={self.nu}", f"rho={self.rho}"]
+        return ", ".join(shown if self.screen == Screen() else [*shown, f"screen={self.screen.words}"])
 
 
 def take(buffer: Tensor, slot: Tensor) -> Tensor:

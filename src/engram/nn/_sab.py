@@ -54,6 +54,7 @@ class SABCell(LSTMCell):
         "r_i = max(0, a_i - a_k), context = sum_i r_i m_i / sum_i r_i, h' = hat + context, output [h'; context]"
     )
     step_cost = "O(N^2 + T / attn_every)"
+    own_run = "torch operations on memory that is allocated once"
 
     weight_score: Tensor
 

@@ -34,11 +34,23 @@ class Screen(NamedTuple):
         beta_norm (bool): count an attention weight as alpha |M| / (nu + rho), |M| the number of states attended to.
             Without it the first states, which had few competitors, have the highest beta. Default: False.
 
+    A function is run when the layer is traced: numbers of Python that it reads keep their value, tensors may change.
+    NaN and -inf count as the lowest finite score. The parameters of a module that is given as a function are not among
+    those of the layer.
+
     A layer also takes the names alone, and ``beta_norm`` for ``Screen("relevance", beta_norm=True)``.
     """
 
     rule: str | Callable[[Tensor, Tensor], Tensor] = "relevance"
     beta_norm: bool = False
+
+    @property
+    def words(self) -> str:
+        """As a layer takes it, for its ``repr``."""
+        if callable(self.rule):
+            name = getattr(self.rule, "__name__", type(self.rule).__name__)
+            return f"Screen({name}, beta_norm=True)" if self.beta_norm else name
+        return repr(NORMED if self.beta_norm else self.rule)
 
     @property
     def samples(self) -> bool:
@@ -63,7 +75,7 @@ class Screen(NamedTuple):
         if callable(self.rule):
             return _checked(self.rule(beta[:, 0].detach(), h.detach()), beta)[:, None]
         if weight is not None:
-            return h @ weight
+            return (h @ weight).to(beta.dtype)
         if noise is not None:
             return noise
         if self.rule == "relevance":
@@ -98,4 +110,5 @@ def _checked(scores: Tensor, beta: Tensor) -> Tensor:
         )
     if not scores.is_floating_point():
         raise DTypeError(f"screen(beta, h) must return real numbers; got {scores.dtype}. Use scores.to(beta.dtype)")
-    return scores.detach().to(beta.dtype)
+    scores, lowest = scores.detach().to(beta.dtype), torch.finfo(beta.dtype).min
+    return torch.where(scores > lowest, scores, lowest)  # NaN too: only an empty place is at -inf

@@ -49,6 +49,8 @@ class ControllerCell(BareCell, ABC):
     ``(4H)``, 0 at the start. Initial distributions: the program of Webb et al. 2021, or ``law``.
     """
 
+    own_run = "the plain Python loop, for a few steps of a large memory gain nothing as generated C"
+
     weight_ih: Tensor
     weight_hh: Tensor
     bias_ih: Tensor
