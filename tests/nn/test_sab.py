@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from engram import loops
-from engram.checks import check_contract, explain
+from engram.checks import check_contract
 from engram.errors import DTypeError, OptionError, ShapeError
 from engram.nn import SAB
 from tiers import slow
@@ -169,10 +169,6 @@ def test_a_state_of_other_sizes_is_refused() -> None:
     state = layer(x)[1]
     with pytest.raises(ShapeError, match="the field past"):
         layer(x, state._replace(past=state.past[..., :2]))
-
-
-def test_explain_says_that_the_memory_grows() -> None:
-    assert "grows with time" in str(explain(SAB(D, H)))
 
 
 @pytest.mark.parametrize("k", [5, slow(10)])
