@@ -1,6 +1,6 @@
 """The emergent symbol binding network: keys that a controller writes, retrieved by the similarity of what is seen."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -105,7 +105,7 @@ class ESBN(nn.Module):
         hidden_size: int = 512,
         *,
         key_size: int = 256,
-        similarity: str = "symmetric",
+        similarity: Literal["symmetric", "asymmetric"] = "symmetric",
         sensory: bool = False,
     ) -> None:
         super().__init__()
