@@ -73,7 +73,7 @@ def accuracies(results: Path, name: str) -> list[list[str]]:
         group.setdefault(words(run, layout.rows), {}).setdefault(words(run, layout.columns), []).append(run)
     rows = {row: columns for group in groups.values() for row, columns in group.items()}
     heads = list(dict.fromkeys(head for columns in rows.values() for head in columns))
-    lines = [["", *heads]]
+    lines = [["", *(head or "accuracy" for head in heads)]]
     for row, columns in rows.items():
         lines.append([row, *(percent(columns[head], "test_accuracy") if head in columns else "-" for head in heads)])
     return lines

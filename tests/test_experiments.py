@@ -355,7 +355,7 @@ RELATIONAL = {  # the largest m of the thesis, by task
 }
 RUNS_OF_RELATIONAL = {"basic": 180, "context": 75, "holdout": 85, "ablations": 120, "unseen": 150, "spurious": 120,
                       "separated": 75, "comparison": 60, "games": 84, "samples": 300, "printed": 40,
-                      "unseen-printed": 50}  # fmt: skip
+                      "unseen-printed": 40}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RUNS_OF_RELATIONAL)
